@@ -189,7 +189,7 @@ bench: build servers ## measure informd against a hand-written informer; QUICK=1
 		$(if $(QUICK),-quick) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-profile
-bench-profile: servers ## profile CPU and heap of informd at saturation, or at RATE events/s; SINK=nats, JOURNAL=memory, CORPUS=pods, OBJECTS=20000; bin/*.pprof
+bench-profile: servers ## profile CPU and heap of informd at saturation, or at RATE events/s; SINK=nats, JOURNAL=log, CORPUS=pods, OBJECTS=20000; bin/*.pprof
 	@mkdir -p '$(BIN)' && $(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
 	@cd test && '$(abspath $(BIN))/bench' profile -out '$(abspath $(BIN))' \
 		$(if $(SINK),-sink '$(SINK)') $(if $(JOURNAL),-journal '$(JOURNAL)') $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(OBJECTS),-objects '$(OBJECTS)') $(if $(RATE),-rate '$(RATE)')

@@ -188,7 +188,7 @@ func TestPlanAndRBACAgree(t *testing.T) {
 		wild []string
 	}{
 		"the whole cluster":        {"memory", "[{resource: pods}, {group: apps, resource: deployments}]", nil},
-		"a journal on disk":        {"embedded, dir: /tmp/nowhere", "[{resource: pods}]", nil},
+		"a journal on disk":        {"log, dir: /tmp/nowhere", "[{resource: pods}]", nil},
 		"namespaces by name":       {"memory", "[{resource: pods, namespaces: [shop, bank]}, {resource: secrets, namespaces: [shop]}]", nil},
 		"namespaces by glob":       {"memory", "[{resource: pods, namespaces: [team-*]}, {resource: secrets, excludeNamespaces: [shop]}]", nil},
 		"one watch":                {"memory", "[{resource: pods, namespaces: [shop], scope: cluster}]", nil},
@@ -198,7 +198,7 @@ func TestPlanAndRBACAgree(t *testing.T) {
 		"owners":                   {"memory", "[{resource: pods, ownerChain: true}, {group: apps, resource: replicasets}]", nil},
 		"owners in namespaces":     {"memory", "[{resource: pods, ownerChain: true, namespaces: [shop, bank]}, {group: batch, resource: jobs, namespaces: [shop]}]", nil},
 		"owners in both":           {"memory", "[{resource: pods, ownerChain: true, namespaces: [shop]}, {group: apps, resource: deployments, ownerChain: true}]", nil},
-		"a wildcard":               {"embedded, dir: /tmp/nowhere", `[{group: apps, resource: "*"}, {resource: pods}]`, []string{"apps/daemonsets@", "apps/deployments@", "apps/replicasets@"}},
+		"a wildcard":               {"log, dir: /tmp/nowhere", `[{group: apps, resource: "*"}, {resource: pods}]`, []string{"apps/daemonsets@", "apps/deployments@", "apps/replicasets@"}},
 		"a wildcard of namespaces": {"memory", `[{group: apps, resource: "d*", namespaces: [shop]}]`, []string{"apps/daemonsets@shop", "apps/deployments@shop"}},
 	}
 	for name, c := range cases {

@@ -215,8 +215,6 @@ const (
 	defaultMaxWatches = 10_000
 	// defaultMaxDelay is far below what people notice; more saves little.
 	defaultMaxDelay = 50 * time.Millisecond
-	// DeadLettersDir is the directory in journal.dir that package deliver writes to.
-	DeadLettersDir = "deadletters"
 )
 
 // Defaults is what holds where the file, the flags and the environment are

@@ -9,36 +9,28 @@ import (
 
 // The values of [Journal.Type].
 const (
-	JournalLog      = "log"
-	JournalMemory   = "memory"
-	JournalEmbedded = "embedded"
-	JournalNATS     = "nats"
+	JournalLog    = "log"
+	JournalMemory = "memory"
+	JournalNATS   = "nats"
 )
 
 // Journal keeps every event between the watches and the sinks, and all checkpoints and
 // cursors.
 type Journal struct {
-	// Type is [JournalLog], a log in Dir; [JournalEmbedded], a NATS server inside of informd;
-	// [JournalNATS], the JetStream of Servers; or [JournalMemory], which a restart empties.
-	Type string `yaml:"type" enum:"log,memory,embedded,nats"`
-	// Dir is the directory of the log or embedded journal, of the redaction key and, with a
-	// memory journal, of the dead letters. Default: $STATE_DIRECTORY, which systemd sets, else
-	// /var/lib/informd.
+	// Type is [JournalLog], a log in Dir; [JournalMemory], the same log in a temporary directory,
+	// which ends with the process; or [JournalNATS], the JetStream of Servers.
+	Type string `yaml:"type" enum:"log,memory,nats"`
+	// Dir is the directory of the log and of the redaction key. Default: $STATE_DIRECTORY, which
+	// systemd sets, else /var/lib/informd. A memory journal makes its directory there if Dir is
+	// set, else in the system's directory of temporary files.
 	Dir string `yaml:"dir"`
-	// MaxBytes limits the size of the journal. Default: 10GiB; with a memory journal, 8MiB.
+	// MaxBytes limits the size of the journal. Default: 10GiB; with a memory journal, 64MiB.
 	MaxBytes sink.ByteSize `yaml:"maxBytes"`
 
 	// Sync says when the log is synced to the disk: rows, before a sink reads an event that makes a
 	// row there (a new object, a replayed event), and each second for others; always, before a sink
 	// reads any event; never, when the operating system does. Default: rows.
 	Sync string `yaml:"sync" enum:"rows,always,never"`
-
-	// Listen is host:port at which the embedded journal serves NATS clients on this machine,
-	// to read. Default: it serves none.
-	Listen string `yaml:"listen"`
-	// SyncAlways makes the embedded journal sync each write to the disk. Events then survive
-	// a loss of power, and each write costs a sync.
-	SyncAlways bool `yaml:"syncAlways"`
 
 	// The servers of the user's own JetStream, and the login there.
 	natsconn.Config `yaml:",inline"`
@@ -59,14 +51,14 @@ type Journal struct {
 	// object.
 	DeletedRetention time.Duration `yaml:"deletedRetention"`
 
-	// Forgotten is set by [ForgetJournal].
-	Forgotten bool `yaml:"-"`
+	// DirSet reports whether Dir is of the user, and not the default.
+	DirSet bool `yaml:"-"`
 }
 
 // Defaults of the journal.
 const (
-	DefaultMemoryBytes      = 8 * sink.MiB
-	DefaultStreamBytes      = 10 * 1024 * sink.MiB
+	DefaultMemoryBytes      = 64 * sink.MiB
+	DefaultBytes            = 10 * 1024 * sink.MiB
 	defaultStream           = "INFORMD"
 	defaultPrefix           = "k8s"
 	defaultHistory          = 16
@@ -76,26 +68,23 @@ const (
 
 func defaultJournal() Journal {
 	return Journal{
-		Type: JournalEmbedded, Dir: StateDir(), Sync: "rows", Stream: defaultStream, SubjectPrefix: defaultPrefix,
+		Type: JournalLog, Dir: StateDir(), Sync: "rows", Stream: defaultStream, SubjectPrefix: defaultPrefix,
 		HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
 	}
 }
 
-// ForgetJournal makes the config one with a memory journal of the default size,
+// ForgetJournal makes the config one with a memory journal of the default size and place,
 // for a run that has no past and no future.
 func ForgetJournal(c *Config) {
-	c.Journal.Type, c.Journal.MaxBytes, c.Journal.Forgotten = JournalMemory, DefaultMemoryBytes, true
+	c.Journal.Type, c.Journal.MaxBytes, c.Journal.DirSet = JournalMemory, DefaultMemoryBytes, false
 }
 
 // JournalKeys are the keys that only some types of journal have.
 func JournalKeys() map[string][]string {
 	connection := []string{JournalNATS}
-	stream := []string{JournalEmbedded, JournalNATS}
-	durable := []string{JournalLog, JournalEmbedded, JournalNATS}
 	return map[string][]string{
-		"sync":   {JournalLog},
-		"listen": {JournalEmbedded}, "syncAlways": {JournalEmbedded},
+		"sync":    {JournalLog},
 		"servers": connection, "auth": connection, "tls": connection, "allowInsecureAuth": connection, "replicas": connection,
-		"stream": stream, "subjectPrefix": stream, "historyPerObject": durable, "deletedRetention": durable,
+		"stream": connection, "subjectPrefix": connection,
 	}
 }

@@ -44,8 +44,6 @@ func (c *Config) remedy(key string) string {
 		return "restart it, or set it back"
 	case c.Journal.Type == JournalLog:
 		return "it is in every event of the journal; set it back, or restart informd with an empty journal.dir, which begins with a new snapshot"
-	case c.Journal.Type == JournalEmbedded:
-		return "it is in every subject of the journal; set it back, or restart informd with an empty journal.dir, which begins with a new snapshot"
 	default:
 		return "it is in every subject of the journal; set it back, or restart informd with another journal.stream, which begins with a new snapshot"
 	}

@@ -167,12 +167,9 @@ func (r *checker) checkSinks(c *config.Config) {
 	r.checkOverlap(c)
 }
 
-// checkExclusive refuses what would stop a sink for good when it runs, and with
-// it in the end all others: two that write to one file, or one that writes to
-// informd's own.
+// checkExclusive refuses two sinks that write to one file: that would stop them for good when
+// they run, and in the end all others.
 func (r *checker) checkExclusive(c *config.Config) {
-	deadLetters, err := filepath.Abs(filepath.Join(c.Journal.Dir, config.DeadLettersDir))
-	known := err == nil && !r.Bad("journal.dir")
 	owners := map[string]int{}
 	for i, s := range c.Sinks {
 		options, ok := s.Options.(sink.Exclusive)
@@ -189,9 +186,6 @@ func (r *checker) checkExclusive(c *config.Config) {
 			continue
 		}
 		owners[name] = i
-		if known && strings.HasPrefix(name, deadLetters+string(filepath.Separator)) {
-			r.fail(path, "%s is where informd keeps dead letters: choose a place outside of %s", document.Quote(name), document.Quote(deadLetters))
-		}
 	}
 	r.checkRotated(c, owners)
 }

@@ -207,8 +207,8 @@ func (r *reading) scalar(n *document.Node, path string, f config.Field) {
 		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.Enum, ", "), n.Kind)
 		return
 	}
-	if to, ok := renamedValue(path, n.Text); ok {
-		r.Add(n.At, path, "%s was renamed: use %s", document.Quote(n.Text), to)
+	if message, ok := renamedValue(path, n.Text); ok {
+		r.Add(n.At, path, "%s %s", document.Quote(n.Text), message)
 		return
 	}
 	if config.IsPlainString(f.Value) && n.Kind != document.Text {

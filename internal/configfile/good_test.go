@@ -104,7 +104,7 @@ func TestGood(t *testing.T) {
 // journalOf is a journal with the defaults of the rest.
 func journalOf(kind, dir string, bytes sink.ByteSize) config.Journal {
 	return config.Journal{
-		Type: kind, Dir: dir, MaxBytes: bytes, Sync: "rows",
+		Type: kind, Dir: dir, DirSet: !strings.HasPrefix(dir, "/var"), MaxBytes: bytes, Sync: "rows",
 		Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: 168 * time.Hour,
 	}
 }
@@ -113,16 +113,16 @@ func journalOf(kind, dir string, bytes sink.ByteSize) config.Journal {
 func TestGoodJournals(t *testing.T) {
 	t.Setenv("TEST_NATS_URL", "tls://user:secret@nats:4222")
 	base := "cluster: c\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
-	embedded := journalOf("embedded", "/data", sink.GiB)
-	embedded.Listen, embedded.SyncAlways = "[::1]:4222", true
 	own := journalOf("nats", "/data", sink.GiB)
 	own.Servers, own.TLS.CAFile, own.Replicas, own.AllowInsecureAuth = connection.NewServers("tls://user:secret@nats:4222"), "/ca.pem", 3, true
 	own.Stream, own.SubjectPrefix, own.HistoryPerObject, own.DeletedRetention = "J", "a.b", 3, time.Hour
 	log := journalOf("log", "/data", 10*1024*sink.MiB)
 	log.Sync = "always"
+	memory := journalOf("memory", "/data", 64*sink.MiB)
+	memory.HistoryPerObject = 3
 	for text, want := range map[string]config.Journal{
-		"{type: log, dir: /data, sync: always}":                                log,
-		"{dir: /data, maxBytes: 1GiB, listen: '[::1]:4222', syncAlways: true}": embedded,
+		"{type: log, dir: /data, sync: always}":           log,
+		"{type: memory, historyPerObject: 3, dir: /data}": memory,
 		"{type: nats, dir: /data, maxBytes: 1GiB, servers: '${env:TEST_NATS_URL}', tls: {caFile: /ca.pem}, allowInsecureAuth: true, replicas: 3, " +
 			"stream: J, subjectPrefix: a.b, historyPerObject: 3, deletedRetention: 1h}": own,
 	} {
@@ -140,7 +140,7 @@ func TestDefaults(t *testing.T) {
 		Cluster:    "default",
 		Kubernetes: config.Kubernetes{MaxWatches: 10_000, AuditEvery: time.Hour, MaxDelay: 50 * time.Millisecond},
 		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Scope: "auto", EmitWhen: config.EmitWhen{Noop: true}}},
-		Journal:    journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
+		Journal:    journalOf("log", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
 			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},

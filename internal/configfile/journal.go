@@ -24,20 +24,12 @@ func (r *checker) checkJournal(c *config.Config) {
 		}
 	}
 	r.refuse(j.Dir == "", "journal.dir", "is empty: name a directory, or remove the key for %s", config.StateDir())
+	j.DirSet = r.given("journal.dir")
 	r.checkJournalBytes(j)
-	if j.Type == config.JournalMemory {
-		return
-	}
 	r.refuse(j.HistoryPerObject < 1, "journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
 	r.refuse(j.DeletedRetention <= 0, "journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
-	if j.Type == config.JournalLog {
-		return
-	}
-	r.checkStream(j)
-	if j.Type == config.JournalEmbedded && j.Listen != "" && !r.Bad("journal.listen") {
-		r.checkJournalListen(j.Listen)
-	}
 	if j.Type == config.JournalNATS {
+		r.checkStream(j)
 		r.checkJournalConnection(c)
 	}
 }
@@ -49,7 +41,7 @@ func (r *checker) checkJournalBytes(j *config.Journal) {
 	case !r.given("journal.maxBytes") && j.Type == config.JournalMemory:
 		j.MaxBytes = config.DefaultMemoryBytes
 	case !r.given("journal.maxBytes"):
-		j.MaxBytes = config.DefaultStreamBytes
+		j.MaxBytes = config.DefaultBytes
 	case j.MaxBytes <= 0:
 		r.fail("journal.maxBytes", "must be more than 0: it is the capacity for events that the slowest sink has not read, as in 16MiB")
 	}
@@ -65,14 +57,6 @@ func badStreamName(name string) bool {
 	return name == "" || strings.ContainsFunc(name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 	})
-}
-
-// checkJournalListen permits this machine only: the embedded journal is no server
-// for others, and has no passwords.
-func (r *checker) checkJournalListen(address string) {
-	if _, _, err := net.SplitHostPort(address); err != nil || !local(address) {
-		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, document.Quote(address))
-	}
 }
 
 // checkJournalConnection checks what a journal in the user's own JetStream needs.
@@ -114,13 +98,10 @@ type publisher interface {
 // checkOverlap refuses a nats sink that would publish on the journal's own subjects:
 // the journal would take its messages for those of another writer.
 func (r *checker) checkOverlap(c *config.Config) {
-	var journal []string
-	switch {
-	case c.Journal.Type == config.JournalNATS:
-		journal = hosts(c.Journal.Servers.Reveal())
-	case c.Journal.Type == config.JournalEmbedded && c.Journal.Listen != "":
-		journal = hosts([]string{"nats://" + c.Journal.Listen})
+	if c.Journal.Type != config.JournalNATS {
+		return
 	}
+	journal := hosts(c.Journal.Servers.Reveal())
 	for i, s := range c.Sinks {
 		p, ok := s.Options.(publisher)
 		if !ok {
@@ -134,7 +115,7 @@ func (r *checker) checkOverlap(c *config.Config) {
 		}
 		// Other names may lead to the journal's server, too: then informd would take its own
 		// messages for new events. Only a prefix on purpose says that they do not.
-		if c.Journal.Type == config.JournalNATS && !same && !r.given(path+".subjectPrefix") {
+		if !same && !r.given(path+".subjectPrefix") {
 			r.fail(path, "publishes on subjects of the journal if both use one NATS system: both have %s.>; set subjectPrefix of the sink", prefix)
 		}
 		if same {

@@ -135,7 +135,7 @@ func TestMistakesFromOutside(t *testing.T) {
 	noVariables(t)
 	t.Setenv("INFORMD_JOURNAL_MAX_BYTES", "much")
 	t.Setenv("INFORMD_JOURNAL_TYPE", "nats")
-	t.Setenv("INFORMD_JOURNAL_LISTEN", "127.0.0.1:1")
+	t.Setenv("INFORMD_JOURNAL_SYNC", "always")
 	t.Setenv("INFORMD_CLUSTER", "two words")
 	t.Setenv("INFORMD_LOG_LEVEL", "loud") // not what counts
 	t.Setenv("INFORMD_LOG_FORMAT", "jsn")
@@ -143,8 +143,8 @@ func TestMistakesFromOutside(t *testing.T) {
 	_, err := load(t, "-c", path, "--log-level=inof", "--admin-listen=nowhere")
 	want := `--admin-listen: admin.listen: "nowhere" is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off
 INFORMD_CLUSTER: cluster: "two words" is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends
-INFORMD_JOURNAL_LISTEN: journal.listen: is a key of journals of type embedded, and this one is of type nats: remove the key, or set type
 INFORMD_JOURNAL_MAX_BYTES: journal.maxBytes: "much" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB
+INFORMD_JOURNAL_SYNC: journal.sync: is a key of journals of type log, and this one is of type nats: remove the key, or set type
 INFORMD_LOG_FORMAT: log.format: unknown value "jsn" (did you mean "json"?)
 --log-level: log.level: unknown value "inof" (did you mean "info"?)
 ` + path + `:1:1: journal.servers: is required: the addresses of the servers, as in [nats://nats-1:4222, nats://nats-2:4222]

@@ -18,7 +18,7 @@ import (
 func TestReplaces(t *testing.T) {
 	const base = `resources: [{resource: pods}]
 sinks: [{name: out, type: stdout}]
-journal: {type: embedded, dir: /a, historyPerObject: 4}
+journal: {type: log, dir: /a, historyPerObject: 4}
 admin: {listen: "127.0.0.1:1"}
 `
 	for name, test := range map[string]struct {
@@ -31,8 +31,8 @@ admin: {listen: "127.0.0.1:1"}
 		"journal": {
 			next: strings.NewReplacer("/a", "/b", "historyPerObject: 4", "historyPerObject: 5").Replace(base),
 			want: []string{
-				"config.yaml:3:32: journal.dir: cannot change while informd runs: restart it, or set it back",
-				"config.yaml:3:54: journal.historyPerObject: cannot change while informd runs: restart it, or set it back",
+				"config.yaml:3:27: journal.dir: cannot change while informd runs: restart it, or set it back",
+				"config.yaml:3:49: journal.historyPerObject: cannot change while informd runs: restart it, or set it back",
 			},
 		},
 		"to a default": {
@@ -42,7 +42,7 @@ admin: {listen: "127.0.0.1:1"}
 		"cluster and format": {
 			next: base + "cluster: other\nlog: {format: json}\n",
 			want: []string{
-				"config.yaml:5:10: cluster: cannot change while informd runs: it is in every subject of the journal; " +
+				"config.yaml:5:10: cluster: cannot change while informd runs: it is in every event of the journal; " +
 					"set it back, or restart informd with an empty journal.dir, which begins with a new snapshot",
 				"config.yaml:6:15: log.format: cannot change while informd runs: restart it, or set it back",
 			},

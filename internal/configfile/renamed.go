@@ -80,15 +80,17 @@ func renamedVariables(environment []string) config.Errors {
 	return all
 }
 
-// renamedValue is the new name of a value that was renamed.
+// renamedValue says what has the place of a value that is gone.
 func renamedValue(path, value string) (string, bool) {
 	switch {
+	case path == "journal.type" && value == "embedded":
+		return "was replaced by " + config.JournalLog + ", the default: informd has a log of its own in journal.dir, and begins it with a snapshot", true
 	case !strings.HasPrefix(anyIndex(path), "resources[].changes"):
 		return "", false
 	case value == "paths":
-		return config.ChangesChanged, true
+		return "was renamed: use " + config.ChangesChanged, true
 	case value == "old":
-		return config.ChangesOldObject, true
+		return "was renamed: use " + config.ChangesOldObject, true
 	}
 	return "", false
 }

@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -61,11 +59,8 @@ type destinations struct {
 
 // destination is the one that a sink delivers to. Another one replaces it.
 type destination struct {
-	identity string // empty if it has none
-	// note is the note of the sink, for a memory journal, which keeps none. The lock of
-	// destinations guards it. All below belongs to the goroutine of settle.
-	note string
-	end  context.CancelFunc // ends settle
+	identity string             // empty if it has none
+	end      context.CancelFunc // ends settle; all below belongs to its goroutine
 	// declared: the sink has got the gap event, and refilled are the resources that it has got.
 	declared bool
 	refilled map[string]bool
@@ -91,19 +86,18 @@ func (d *destinations) reached(name, identity string) {
 	if one == nil || was != nil && was.identity == identity {
 		return
 	}
-	noted := one.Note()
 	if was != nil {
 		was.end()
-		noted = cmp.Or(noted, was.note)
 	}
 	ctx, end := context.WithCancel(d.life)
-	of := &destination{identity: identity, note: elsewhere, end: end}
-	if identity != "" && (noted == "" || noted == identity) {
-		of.note = identity
-	}
+	of := &destination{identity: identity, end: end}
 	d.sinks[name] = of
-	one.SetNote(of.note)
-	if identity != of.note && identity != "" && ctx.Err() == nil {
+	noted, note := one.Note(), elsewhere
+	if identity != "" && (noted == "" || noted == identity) {
+		note = identity
+	}
+	one.SetNote(note)
+	if identity != note && identity != "" && ctx.Err() == nil {
 		d.running.Go(func() { d.settle(ctx, name, of, noted) })
 	}
 }
@@ -172,8 +166,7 @@ func (d *destinations) complete(name string, of *destination) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if one := d.pipeline.delivery(name); one != nil && d.sinks[name] == of {
-		of.note = of.identity
-		one.SetNote(of.note)
+		one.SetNote(of.identity)
 	}
 }
 
@@ -230,20 +223,9 @@ func (d *destination) declareOnce(insert func() error) error {
 	return err
 }
 
-// refill repeats the objects of a resource to the sink. A memory journal keeps no states:
-// then every sink gets them.
+// refill repeats the objects of a resource to the sink.
 func (d *destinations) refill(ctx context.Context, resource, name string) error {
-	p := d.pipeline
-	if p.store.Durable {
-		_, err := d.operator.resnapshotTo(ctx, p, resource, name, (*deliver.Runner).Refill)
-		return err
-	}
-	results, err := p.manager.Resnapshot(ctx, resource)
-	for _, r := range results {
-		if r.Err != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %s: %w", errTargets, r.Target, r.Err))
-		}
-	}
+	_, err := d.operator.resnapshotTo(ctx, d.pipeline, resource, name, (*deliver.Runner).Refill)
 	return err
 }
 

@@ -92,17 +92,10 @@ func TestDeclareToASinkWithoutGaps(t *testing.T) {
 }
 
 // note is what a journal has noted of a sink; a memory journal notes nothing.
-type note struct {
-	text   string
-	memory bool
-}
+type note struct{ text string }
 
-func (n *note) Note() string { return n.text }
-func (n *note) SetNote(text string) {
-	if !n.memory {
-		n.text = text
-	}
-}
+func (n *note) Note() string        { return n.text }
+func (n *note) SetNote(text string) { n.text = text }
 
 // TestNoteOfADestination: a destination counts as complete until the cursor of its sink moves
 // with another one, whether or not that has an identity. It does not matter whether the config
@@ -135,15 +128,6 @@ func TestNoteOfADestination(t *testing.T) {
 				}
 			})
 		}
-		t.Run(name+", memory journal", func(t *testing.T) {
-			d := notedDestinations(t, &note{memory: true})
-			for _, identity := range tt.found {
-				d.reached("bus", identity)
-			}
-			if got := d.sinks["bus"].note; got != tt.want {
-				t.Errorf("the note is %q, want %q", got, tt.want)
-			}
-		})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // TestRedactionKeyIsPrivate: the key that informd makes has mode 0600, and one that every
 // user can read, or that a link leads to, is refused.
 func TestRedactionKeyIsPrivate(t *testing.T) {
-	c := &config.Config{Journal: config.Journal{Type: config.JournalEmbedded, Dir: t.TempDir()}}
+	c := &config.Config{Journal: config.Journal{Type: config.JournalLog, Dir: t.TempDir()}}
 	path := filepath.Join(c.Journal.Dir, keyName)
 	made, err := redactionKey(c)
 	if err != nil {

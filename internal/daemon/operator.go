@@ -161,8 +161,6 @@ func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (adm
 	n, err := r.Rewind(ctx, since)
 	now := r.Status()
 	switch {
-	case errors.Is(err, journal.ErrNotKept):
-		return admin.Rewind{}, fmt.Errorf("%w: it needs a journal.type other than memory", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return admin.Rewind{}, fmt.Errorf("within %v: %w; the sink is %s, its last error: %q", rewindTimeout, err, now.State, now.LastError)
 	case err != nil:
@@ -219,10 +217,6 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	what, err := p.manager.Brackets(resource)
 	if err != nil {
 		return nil, err
-	}
-	if !p.store.Durable {
-		return nil, errors.New("a memory journal does not keep the states of objects: for one sink it takes another journal.type; " +
-			"without --sink all sinks get them, from the API server")
 	}
 	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", what.Run), ""
 	logger.Info("re-snapshot started")

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -192,7 +189,6 @@ func (p *pipeline) abandon() error {
 
 // start begins with the end of the pipe.
 func (p *pipeline) start() error {
-	p.checkDeadLetters()
 	for _, one := range p.deliveries() {
 		p.run(one)
 	}
@@ -200,27 +196,6 @@ func (p *pipeline) start() error {
 		return errors.Join(err, p.drain(p.now))
 	}
 	return nil
-}
-
-// checkDeadLetters warns early of what would show only when it hurts: a sink
-// whose dead letter cannot be written waits until it can be.
-func (p *pipeline) checkDeadLetters() {
-	if p.store.Durable {
-		return // they are in the journal
-	}
-	dir := p.config.Journal.Dir
-	existing := dir
-	for {
-		if _, err := os.Stat(existing); err == nil || existing == filepath.Dir(existing) {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
-	const writable = 2 // W_OK, see access(2)
-	if err := syscall.Access(existing, writable); err != nil {
-		p.logger.Warn("dead letters not writable; a refused event blocks its sink (set journal.dir)",
-			"dir", dir, "err", err)
-	}
 }
 
 // warnOfWaiting names the sinks that draining will wait for.

@@ -238,13 +238,9 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	}
 	// From here on nothing fails.
 	p.apply(ctx, sinks)
-	if !p.store.Durable && len(sinks.added) > 0 {
-		p.logger.Warn("new sinks get no earlier events", "sinks", names(sinks.added),
-			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
-	}
 	if len(sinks.moved) > 0 {
 		p.logger.Warn("sink destinations changed; they get no earlier events", "sinks", sinks.moved,
-			"next", "the sinks continue at their old positions; for a complete copy run informd resnapshot <resource> --sink <name> (memory journal: without --sink)")
+			"next", "the sinks continue at their old positions; for a complete copy run informd resnapshot <resource> --sink <name>")
 	}
 	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
 	return sinks, p.manager.Apply(wanted(next))

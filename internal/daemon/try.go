@@ -107,7 +107,7 @@ func keyToTry(c *config.Config) (key []byte, note string) {
 	switch {
 	case c.Redaction.KeyFile != "":
 		key, err = readKey(c.Redaction.KeyFile, "redaction.keyFile")
-	case c.Journal.Type == config.JournalEmbedded, c.Journal.Type == config.JournalLog:
+	case c.Journal.Type == config.JournalLog:
 		key, err = readOwnKey(filepath.Join(c.Journal.Dir, keyName))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("no informd has created one in %s yet", c.Journal.Dir)

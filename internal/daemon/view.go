@@ -35,14 +35,10 @@ func (l shownLog) Append(ctx context.Context, events []event.Event) error {
 // history returns what reads the journal.
 func (o operator) history() (journal.History, error) {
 	p, err := o.pipeline()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case p.store.History == nil:
-		return nil, store.ErrNoHistory
-	default:
-		return p.store.History, nil
 	}
+	return p.store.History, nil
 }
 
 func (o operator) History(ctx context.Context, object string) (admin.Past, error) {
@@ -62,8 +58,8 @@ func (o operator) EachGap(ctx context.Context, take func(json.RawMessage) error)
 }
 
 // ReadHistory is what a running informd says about an object at /history, read from the journal
-// of the config while none runs. It fails while an informd uses an embedded journal. Warnings
-// about the journal go to the log.
+// of the config while none runs. It fails while an informd uses the log. Warnings
+// about the journal go to the log of this process.
 func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (_ admin.History, err error) {
 	logger := newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar))
 	reader, closing, err := store.Read(ctx, c, logger)

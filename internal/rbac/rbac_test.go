@@ -206,9 +206,9 @@ func TestClusterRules(t *testing.T) {
 		journal, resources string
 		want               []rbacv1.PolicyRule
 	}{
-		"a journal in memory":                     {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"an embedded journal":                     {"embedded, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}},
+		"a journal in memory":  {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"a log":                {"log, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"nothing cluster-wide": {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}},
 		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, identity, services}},
 		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
 		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], scope: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
@@ -220,7 +220,7 @@ func TestClusterRules(t *testing.T) {
 			"memory", " [{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, {resource: namespaces}]",
 			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), identity, definitions, services},
 		},
-		"everything":     {"embedded, dir: /tmp", ` [{group: "*", resource: "*", excludeResources: [events]}]`, []rbacv1.PolicyRule{watch("*", "*"), identity}},
+		"everything":     {"log, dir: /tmp", ` [{group: "*", resource: "*", excludeResources: [events]}]`, []rbacv1.PolicyRule{watch("*", "*"), identity}},
 		"a group":        {"memory", ` [{group: apps, resource: "*"}, {group: apps, resource: deployments}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
 		"names":          {"memory", ` [{group: apps, resource: "*sets"}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
 		"groups":         {"memory", ` [{group: "*.k8s.io", resource: widgets}]`, []rbacv1.PolicyRule{watch("*", "widgets"), identity, definitions, services}},

@@ -111,6 +111,8 @@ type Disk struct {
 	dirty  chan struct{} // one signal: a cursor has something to save
 	shift  chan struct{} // one signal: compaction is worth a look
 
+	largeLetters sync.Once // logs that they are stored without data
+
 	mu      sync.Mutex
 	cursors map[string]*diskCursor
 	absent  map[string]position // of sinks that are not open

@@ -158,6 +158,10 @@ func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
 	stored := d.journal.log.LetterBytes()
 	switch {
 	case len(letter) > smallLetter && stored+int64(len(letter)) > min(mostLarge, limit/2):
+		d.journal.largeLetters.Do(func() {
+			d.journal.config.Logger.Warn("dead letters near their limit; large ones stored without data", "sink", d.name, "bytes", stored, "max_bytes", limit,
+				"next", "redeliver or drop some (informd deadletters)")
+		})
 		return fmt.Errorf("dead letters take %d of %d bytes: %w", stored, min(mostLarge, limit/2), ErrTooLarge)
 	case stored+int64(len(letter)) > limit:
 		return fmt.Errorf("dead letters take %d of %d bytes: they are full; redeliver or drop some (informd deadletters)", stored, limit)

@@ -82,7 +82,7 @@ func (b *bench) saturations() []saturation {
 		{"1k pods, stdout", pods(1_000), stdoutSink, pair, b.times(3), updates},
 		{"1k pods, JetStream", pods(1_000), jetStream, pair, b.times(3), updates},
 		{"1k pods, webhook", pods(1_000), webhookSink, pair, b.times(3), updates},
-		{journals, pods(1_000), noSink, []kind{informd, informdEmbedded, informdExternal}, b.times(3), map[kind]int{informd: journaled, informdEmbedded: journaled, informdExternal: journaled}},
+		{journals, pods(1_000), noSink, []kind{informdMemory, informdExternal}, b.times(3), map[kind]int{informdMemory: journaled, informdExternal: journaled}},
 		{cachedPods, pods(20_000), noSink, []kind{cached, cachedStock}, b.times(3), updates},
 		{manyCached, pods(100_000), noSink, []kind{cached}, b.times(3), updates},
 		{"20k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(20_000)}, noSink, []kind{informd, baseline, floor}, b.times(3), updates},

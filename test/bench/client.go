@@ -21,14 +21,13 @@ type kind string
 const (
 	informd          kind = "informd"
 	informdAtOnce    kind = "informd, maxDelay: 0"
-	informdEmbedded  kind = "informd, embedded journal"
+	informdMemory    kind = "informd, memory journal"
 	informdExternal  kind = "informd, journal on a server" // whose CPU is not counted
 	baseline         kind = "baseline"
 	baselineStripped kind = "baseline, stripped"
 	baselineMetadata kind = "baseline, metadata"
 	floor            kind = "floor, HTTP/2"
 	floorHTTP1       kind = "floor, HTTP/1.1"
-	floorJournal     kind = "floor, embedded journal"
 	cached           kind = "pkg/informer, for reads"
 	cachedStock      kind = "client-go's informer, for reads"
 )
@@ -89,7 +88,7 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 	}
 	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
 	switch k {
-	case informd, informdAtOnce, informdEmbedded, informdExternal:
+	case informd, informdAtOnce, informdMemory, informdExternal:
 		if k == informdAtOnce {
 			s.maxDelay = "0s"
 		}
@@ -101,8 +100,6 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		c.count = c.countInformd
 	case floor, floorHTTP1:
 		l.path, l.args = b.floor, append(common, "-path", s.server.path(), fmt.Sprintf("-http1=%t", k == floorHTTP1))
-	case floorJournal:
-		l.path, l.args = b.floor, append(common, "-path", s.server.path(), "-http1", "-journal", filepath.Join(dir, "journal"))
 	case cached, cachedStock:
 		l.path, l.args = b.cached, append(common, fmt.Sprintf("-stock=%t", k == cachedStock))
 	case baseline, baselineStripped, baselineMetadata:
@@ -122,14 +119,14 @@ func (c *client) end() error {
 // journal is the journal of informd's config, a new one for each process.
 func (b *bench) journal(k kind) string {
 	switch k {
-	case informdEmbedded:
-		return "type: embedded"
+	case informdMemory:
+		return "type: memory"
 	case informdExternal:
 		b.journals++
 		// The server sets maxBytes aside for each of them.
 		return fmt.Sprintf("type: nats, servers: [%q], stream: J%d, subjectPrefix: j%d, maxBytes: 1GiB", b.journalURL, b.journals, b.journals)
 	default:
-		return "type: memory"
+		return "type: log"
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	pagesRate = 1_000 // events/s
 )
 
-// pagesRun is informd with an embedded journal and a sink, without and with open pages.
+// pagesRun is informd with a sink, without and with open pages.
 type pagesRun struct {
 	// Share is in percent of one core, RSS the most in MiB, Lag the most events that the sink was behind.
 	Share, RSS, Lag float64
@@ -32,7 +32,7 @@ func (b *bench) pages(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	c, err := b.startClient(informdEmbedded, setup{server: server, sink: sinkSpec{kind: stdoutSink}})
+	c, err := b.startClient(informd, setup{server: server, sink: sinkSpec{kind: stdoutSink}})
 	if err != nil {
 		return err
 	}

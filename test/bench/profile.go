@@ -29,16 +29,16 @@ func profile(args []string) error {
 	flags.StringVar(&s.corpus, "corpus", "pods", "pods, samples or configmaps")
 	flags.IntVar(&s.objects, "objects", 20_000, "how many there are")
 	sink := flags.String("sink", string(natsSink), "none, stdout, nats, jetstream or webhook")
-	journal := flags.String("journal", "memory", "memory or embedded")
+	journal := flags.String("journal", "log", "log or memory")
 	seconds := flags.Int("seconds", 10, "how long the CPU profile is")
 	rate := flags.Float64("rate", 0, "events per second, on all cores; 0: saturation, on one core")
 	out := flags.String("out", ".", "`directory` to write cpu.pprof, heap.pprof and allocs.pprof to")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	k, ok := map[string]kind{"memory": informd, "embedded": informdEmbedded}[*journal]
+	k, ok := map[string]kind{"log": informd, "memory": informdMemory}[*journal]
 	if !ok {
-		return fmt.Errorf("-journal %s: there are memory and embedded", *journal)
+		return fmt.Errorf("-journal %s: there are log and memory", *journal)
 	}
 	ctx := context.Background()
 	b := &bench{root: "..", began: time.Now()}

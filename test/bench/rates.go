@@ -35,7 +35,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, closeBus()) }()
 	b.journalURL = bus.url
 	for round := range b.times(3) {
-		clients := []kind{informd, informdEmbedded, informdExternal, floorHTTP1, floorJournal, baseline}
+		clients := []kind{informd, informdMemory, informdExternal, floorHTTP1, baseline}
 		for i := range clients {
 			k := clients[(i+round)%len(clients)]
 			for _, rate := range eventRates() {
@@ -54,8 +54,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 const (
 	// rateFor is how long events at a rate are measured.
 	rateFor = 10 * time.Second
-	// warmUp is how long events come before: buffers grow meanwhile, for example those of the
-	// embedded server, which keeps the blocks of ten seconds.
+	// warmUp is how long events come before: buffers grow meanwhile.
 	warmUp = 12 * time.Second
 )
 

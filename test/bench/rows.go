@@ -82,20 +82,16 @@ func (b *bench) judge() {
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
 	b.judgeInformers(compare)
-	memory, embedded := b.of(journals, informd, perUpdate), b.of(journals, informdEmbedded, perUpdate)
-	var extra []float64
-	for i := range min(len(memory), len(embedded)) {
-		extra = append(extra, embedded[i]-memory[i])
-	}
+	with := func(k kind) string { return number(spreadOf(b.of(journals, k, perUpdate)).Median) }
 	b.rows = append(b.rows, row{
-		Metric: "embedded journal: extra CPU per event over memory", Unit: " us", Required: 50, Aim: 20, Values: extra,
-		Absolute: fmt.Sprintf("%s against %s us; journal on a server %s us", number(spreadOf(embedded).Median), number(spreadOf(memory).Median), number(spreadOf(b.of(journals, informdExternal, perUpdate)).Median)),
+		Metric: "CPU per event, no sink", Unit: " us", Required: 22, Aim: math.NaN(), Values: b.of(podsNone, informd, perUpdate),
+		Absolute: fmt.Sprintf("memory journal %s us; journal on a server %s us", with(informdMemory), with(informdExternal)),
 	})
 	for _, of := range []struct {
 		kind     kind
 		rate     int
 		required float64
-	}{{informd, 200, 8}, {informdEmbedded, 200, 5}, {informd, 2_000, 20}, {informdEmbedded, 2_000, 10}, {floorJournal, 200, math.NaN()}, {floorJournal, 2_000, math.NaN()}} {
+	}{{informd, 200, 8}, {informd, 2_000, 16}} {
 		cpu := func(r rateRun) float64 { return r.CPU }
 		compare(fmt.Sprintf("CPU per event at %d events/s, baseline : %s", of.rate, of.kind), of.required, math.NaN(), true,
 			b.atRates(baseline, of.rate, cpu), b.atRates(of.kind, of.rate, cpu), "us")
@@ -176,7 +172,7 @@ func (b *bench) judgeOthers() {
 		},
 		row{Metric: "sink blocked for 5 min: RSS against before the block", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: grown, Absolute: of},
 		row{Metric: "sink blocked for 5 min: RSS against when the journal was full", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: flat, Absolute: of},
-		row{Metric: "idle, 50 targets, 10 events/s: share of one core", Unit: "%", Required: 0.5, Aim: 0.3, Values: b.idleShares[idleCases()[0]]},
+		row{Metric: "idle, 50 targets, 10 events/s: share of one core", Unit: "%", Required: 0.4, Aim: 0.3, Values: b.idleShares[idleCases()[0]]},
 		row{Metric: "idle, 300 targets, no events: share of one core", Unit: "%", Required: 0.2, Aim: math.NaN(), Values: b.idleShares[idleCases()[1]]},
 		row{
 			Metric: "50 open pages with tails, 1,000 events/s: CPU against no page", Unit: "x", Required: 2, Aim: math.NaN(), Values: ratio(b.withPages.Share, b.withoutPages.Share),

@@ -101,7 +101,7 @@ func needsDurable(r *Rig) string {
 }
 
 func needsFiles(r *Rig) string {
-	if r.options.Journal != JournalLog && r.options.Journal != JournalEmbedded || r.options.Baseline {
+	if r.options.Journal != JournalLog || r.options.Baseline {
 		return "the journal is not in files"
 	}
 	return ""

@@ -12,10 +12,9 @@ import (
 
 // The journals that informd can be run with.
 const (
-	JournalLog      = "log"
-	JournalMemory   = "memory"
-	JournalEmbedded = "embedded"
-	JournalNATS     = "nats"
+	JournalLog    = "log"
+	JournalMemory = "memory"
+	JournalNATS   = "nats"
 )
 
 // Options of a run.
@@ -25,7 +24,7 @@ type Options struct {
 	// Faults are the names or ids ("N1") of those to inject. Default: all that the
 	// journal and the machine allow.
 	Faults []string
-	// Journal is informd's journal: memory, embedded (default) or nats. With
+	// Journal is informd's journal: log (default), memory or nats. With
 	// memory, faults that end informd are left out, as a restart begins anew there.
 	Journal string
 	// Informds is how many run at once; more than one needs the journal nats.
@@ -68,7 +67,7 @@ const (
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Journal == "" {
-		o.Journal = JournalEmbedded
+		o.Journal = JournalLog
 	}
 	if o.Informds == 0 {
 		o.Informds = 1
@@ -95,8 +94,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Out = io.Discard
 	}
 	var errs []error
-	if !slices.Contains([]string{JournalLog, JournalMemory, JournalEmbedded, JournalNATS}, o.Journal) {
-		errs = append(errs, fmt.Errorf("journal %q: want log, memory, embedded or nats", o.Journal))
+	if !slices.Contains([]string{JournalLog, JournalMemory, JournalNATS}, o.Journal) {
+		errs = append(errs, fmt.Errorf("journal %q: want log, memory or nats", o.Journal))
 	}
 	if !slices.Contains([]string{"", cluster.Newest, cluster.Oldest}, o.SecondVersion) {
 		errs = append(errs, fmt.Errorf("second version %q: want %s or %s", o.SecondVersion, cluster.Newest, cluster.Oldest))

@@ -99,7 +99,7 @@ func (r *Rig) config(kubeconfig, admin, socket string) string {
 	switch r.options.Journal {
 	case JournalMemory:
 		fmt.Fprintf(&b, "journal: {type: memory, dir: %q, maxBytes: 64MiB}\n", r.journalDir())
-	case JournalLog, JournalEmbedded:
+	case JournalLog:
 		fmt.Fprintf(&b, "journal: {type: %s, dir: %q%s}\n", r.options.Journal, r.journalDir(), r.options.journalBytes())
 	default:
 		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, servers: [%q], stream: %s, subjectPrefix: k8s%s}\n",

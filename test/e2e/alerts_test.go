@@ -280,7 +280,7 @@ func TestAlertsOfARunningInformd(t *testing.T) {
 	defer hook.Close()
 	c := cluster.Start(t, cluster.Options{})
 	s := setup{
-		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, resnapshotEvery: 1h}", journal: embeddedJournal,
+		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, resnapshotEvery: 1h}", journal: logJournal,
 		sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q}", hook.URL),
 	}
 	d := newInformd(t, s)

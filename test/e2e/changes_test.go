@@ -30,7 +30,7 @@ func TestChangesLeadToTheObjects(t *testing.T) {
 	}
 	write(20)
 	l.begin()
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: embeddedJournal + longHistory, resources: `
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: logJournal + longHistory, resources: `
 		- {resource: pods, changes: [patch, oldObject, changed], omit: [status.conditions]}
 		- {resource: configmaps, namespaces: [default], changes: patch}
 		- {group: e2e.*, resource: "gad*", changes: [changed, patch]}`})

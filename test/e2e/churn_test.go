@@ -242,7 +242,7 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 	for _, r := range c.resources {
 		entries += r.entry
 	}
-	d := newInformd(t, setup{kubeconfig: p.kubeconfig, resources: entries, sinks: busSink(bus.URL()), journal: embeddedJournal})
+	d := newInformd(t, setup{kubeconfig: p.kubeconfig, resources: entries, sinks: busSink(bus.URL()), journal: logJournal})
 	d.start()
 	eventually(t, "what is installed comes later", func() bool { return maps.Equal(d.states(), c.atFirst()) })
 	end := c.load(seed)

@@ -239,7 +239,7 @@ func TestSchemaEditsUnderLoad(t *testing.T) {
 func TestCustomResourceCreatedAgain(t *testing.T) {
 	for name, down := range map[string]bool{"while watched": false, "while informd is down": true} {
 		t.Run(name, func(t *testing.T) {
-			r := startCRDRig(t, embeddedJournal)
+			r := startCRDRig(t, logJournal)
 			r.caughtUp()
 			r.informd.waitForLive(1)
 			o := r.outage()

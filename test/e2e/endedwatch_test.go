@@ -14,9 +14,9 @@ const endedWithin = 5 * time.Minute
 // and in one that starts meanwhile. The other resource has neither a gap nor a delay.
 func TestWatchesThatEndAtOnce(t *testing.T) {
 	t.Parallel() // it waits for minutes
-	r := startFaultRig(t, embeddedJournal)
+	r := startFaultRig(t, logJournal)
 	configMaps, gadgets := r.kinds[0], r.kinds[1]
-	down := newInformd(t, setup{kubeconfig: r.proxy.kubeconfig, journal: embeddedJournal, resources: `
+	down := newInformd(t, setup{kubeconfig: r.proxy.kubeconfig, journal: logJournal, resources: `
 		- {resource: configmaps, namespaces: [default]}
 		- {group: e2e.example.com, resource: gadgets}`})
 	down.start()

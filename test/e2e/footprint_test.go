@@ -34,11 +34,9 @@ const (
 	idleTotalMiB = 45
 	manyPods     = 20_000
 	podsLimitMiB = 80
-	// embeddedLimitMiB is for an embedded journal.
-	embeddedLimitMiB = 160
-	podUpdates       = 2_000
-	writers          = 16
-	podBytes         = 8_500 // as the API server shows it
+	podUpdates   = 2_000
+	writers      = 16
+	podBytes     = 8_500 // as the API server shows it
 
 	hungTargets  = 20
 	hungUpdates  = 6_000
@@ -76,7 +74,7 @@ func TestFootprint(t *testing.T) {
 		for round, tt := range []struct {
 			name, journal string
 			limit         float64
-		}{{"memory", "", podsLimitMiB}, {"embedded", embeddedJournal, embeddedLimitMiB}, {"nats", natsJournal(external.URL()), podsLimitMiB}} {
+		}{{"log", logJournal, podsLimitMiB}, {"nats", natsJournal(external.URL()), podsLimitMiB}} {
 			t.Run(tt.name, func(t *testing.T) {
 				d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: pods}", journal: tt.journal})
 				d.start()

@@ -19,7 +19,7 @@ import (
 // while informd is away, and after it was killed; what does change comes to each sink
 // that asks about it.
 func TestOnlyWhenChanged(t *testing.T) {
-	for name, journal := range map[string]string{"embedded": embeddedJournal, "nats": natsJournal(natsserver.Start(t, natsserver.Options{}).URL())} {
+	for name, journal := range map[string]string{"embedded": logJournal, "nats": natsJournal(natsserver.Start(t, natsserver.Options{}).URL())} {
 		t.Run(name, func(t *testing.T) { onlyWhenChanged(t, journal) })
 	}
 }

@@ -24,7 +24,7 @@ func TestLargeHistoryStopsNobody(t *testing.T) {
 	server := natsserver.Start(t, natsserver.Options{})
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	maps := client.Resource(configMapKind().gvr)
-	for i, journal := range []string{embeddedJournal, natsJournal(server.URL())} {
+	for i, journal := range []string{logJournal, natsJournal(server.URL())} {
 		t.Run(journal[:12], func(t *testing.T) {
 			namespace := fmt.Sprintf("greedy-%d", i)
 			createNamespace(t, client, namespace)

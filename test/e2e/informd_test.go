@@ -90,8 +90,8 @@ type setup struct {
 	file string
 }
 
-// embeddedJournal is the journal that is the default.
-const embeddedJournal = "type: embedded"
+// logJournal is the journal that is the default.
+const logJournal = "type: log"
 
 // longHistory is appended to the journal of a test that claims every event under load. With
 // the default history a sink that is blocked for some seconds gets a gap `trimmed`.

@@ -17,9 +17,8 @@ func TestRestartEmitsNothing(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t)
 			h := startHook(t)
-			journal, listen := listeningJournal(t)
 			d := newInformd(t, setup{
-				kubeconfig: r.cluster.Kubeconfig(), resources: r.resources(mode), sinks: busSink(r.nats.URL()) + "\n" + h.sink(), journal: journal,
+				kubeconfig: r.cluster.Kubeconfig(), resources: r.resources(mode), sinks: busSink(r.nats.URL()) + "\n" + h.sink(), journal: logJournal,
 			})
 			d.start()
 			d.waitForSync(len(r.kinds))
@@ -27,7 +26,7 @@ func TestRestartEmitsNothing(t *testing.T) {
 			eventually(t, "stream complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
 			d.waitForLive(len(r.kinds))
 			for name, end := range map[string]func(){"stopped": d.stop, "killed": d.kill} {
-				waitForRecords(t, listen)
+				d.waitForRecords()
 				lines, stored, calls := len(d.records()), streamEnd(t, r.nats.URL(), busStream), h.calls()
 				end()
 				d.start()
@@ -59,7 +58,7 @@ func TestRestartEmitsNothing(t *testing.T) {
 func TestKilledUnderLoad(t *testing.T) {
 	kills := number(t, "E2E_KILLS", 12)
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal+longHistory))
+	d := newInformd(t, r.setup(logJournal+longHistory))
 	d.start()
 	d.waitForSync(len(r.kinds))
 	end := r.load()

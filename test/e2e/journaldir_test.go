@@ -12,10 +12,10 @@ import (
 func TestJournalDirBelongsToOne(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	const resources = "- {resource: configmaps, namespaces: [default]}"
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: resources, journal: embeddedJournal})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: resources, journal: logJournal})
 	d.start()
 	d.waitForSync(1)
-	journal := fmt.Sprintf("%s, dir: %q", embeddedJournal, d.journalDir())
+	journal := fmt.Sprintf("%s, dir: %q", logJournal, d.journalDir())
 
 	t.Run("another process", func(t *testing.T) {
 		other := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: resources, journal: journal})

@@ -84,7 +84,7 @@ type limited struct {
 func startLimited(t *testing.T, kubeconfig, server, resources string, batch int) (all []*limited) {
 	t.Helper()
 	brokers := make(map[string]*endpoint)
-	for _, journal := range []string{"memory", "embedded", "nats"} {
+	for _, journal := range []string{"log", "nats"} {
 		brokers[journal] = &endpoint{}
 	}
 	broker := startBroker(t, func(topic, key string, headers map[string][]byte, value []byte) {
@@ -99,7 +99,7 @@ func startLimited(t *testing.T, kubeconfig, server, resources string, batch int)
 		brokers[journal].add(a, mistakes...)
 	})
 	secret := writeFile(t, "secret", "whsec_bWFkZSBmb3IgdGhlIHRlc3RzIG9mIGluZm9ybWQ=\n")
-	for journal, config := range map[string]string{"memory": "", "embedded": embeddedJournal, "nats": natsJournal(server)} {
+	for journal, config := range map[string]string{"log": logJournal, "nats": natsJournal(server)} {
 		d := &limited{journal: journal, hook: &endpoint{}, endpoints: map[string]*endpoint{"log": brokers[journal]}}
 		for _, sink := range []string{"all", "screen", "bus", "core", "headers"} {
 			d.endpoints[sink] = &endpoint{}

@@ -32,7 +32,7 @@ func TestNameThatNoMessageCarries(t *testing.T) {
 			t.Fatalf("create %.40s: %v", name, err)
 		}
 	}
-	for journal, long := range map[string]string{embeddedJournal: strings.Repeat("a", 32_500), natsJournal(server.URL()): strings.Repeat("ä", 16_000)} {
+	for journal, long := range map[string]string{logJournal: strings.Repeat("a", 32_500), natsJournal(server.URL()): strings.Repeat("ä", 16_000)} {
 		t.Run(journal[:12], func(t *testing.T) {
 			d := newInformd(t, setup{
 				kubeconfig: c.Kubeconfig(), resources: "- {group: rbac.authorization.k8s.io, resource: roles, namespaces: [default]}", journal: journal,

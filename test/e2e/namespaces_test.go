@@ -95,7 +95,7 @@ func TestNamespacesTurnUnderLoad(t *testing.T) {
 		n.label(t.Context(), name, "prod")
 	}
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), journal: embeddedJournal + longHistory,
+		kubeconfig: c.Kubeconfig(), journal: logJournal + longHistory,
 		resources: `- {resource: configmaps, namespaces: ["team-*"], excludeNamespaces: [team-x], namespaceSelector: tier=prod}`,
 	})
 	d.start()
@@ -286,7 +286,7 @@ func TestThousandNamespaces(t *testing.T) {
 
 	p := startProxy(t, c.RESTConfig())
 	d := newInformd(t, setup{
-		kubeconfig: p.kubeconfig, journal: embeddedJournal,
+		kubeconfig: p.kubeconfig, journal: logJournal,
 		resources: `- {resource: configmaps, namespaces: ["team-*"], namespaceSelector: tier=prod}`,
 	})
 	d.start()

@@ -33,7 +33,7 @@ func TestResnapshotOfOneSink(t *testing.T) {
 	r := newRig(t)
 	h := startHook(t)
 	d := newInformd(t, setup{
-		kubeconfig: r.cluster.Kubeconfig(), resources: r.resources("full"), journal: embeddedJournal,
+		kubeconfig: r.cluster.Kubeconfig(), resources: r.resources("full"), journal: logJournal,
 		sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.url),
 	})
 	r.ledger.begin()
@@ -179,13 +179,12 @@ func killInResnapshot(t *testing.T, d *informd, h *hook, client dynamic.Interfac
 	checkStates(t, configMapKind(), d.records(), h.events(before))
 }
 
-// TestResnapshotOfOneSinkFromMemory is refused, with what to do instead.
-func TestResnapshotOfOneSinkFromMemory(t *testing.T) {
+// TestResnapshotOfNothing: mistakes are refused, with what there is instead.
+func TestResnapshotOfNothing(t *testing.T) {
 	r := newRig(t)
 	d := startInformd(t, r.cluster.Kubeconfig(), "- {resource: configmaps}", "")
 	d.waitForSync(1)
 	for _, c := range []struct{ resource, sink, says string }{
-		{"configmaps", "all", "journal.type embedded or nats; without --sink"},
 		{"configmaps", "nobody", `there is no sink "nobody" (sinks: all)`},
 		{"nothings", "all", `does not watch the resource "nothings" (watched resources: configmaps)`},
 	} {
@@ -202,7 +201,7 @@ func TestResnapshotOfOneSinkFromMemory(t *testing.T) {
 func TestNewSinkGetsWhatIsWatchedNow(t *testing.T) {
 	r := newRig(t)
 	s := setup{
-		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal,
+		kubeconfig: r.cluster.Kubeconfig(), journal: logJournal,
 		resources: "- {resource: configmaps}\n- {resource: namespaces}\n- {resource: services}",
 	}
 	d := newInformd(t, s)

@@ -72,7 +72,7 @@ func tooLarge(names ...string) func(record) int {
 // what was delivered, deliver all of it again and compare it with the cluster.
 func TestOperator(t *testing.T) {
 	r := newRig(t)
-	for name, journal := range map[string]string{"embedded": embeddedJournal, "nats": natsJournal(r.nats.URL()), "memory": ""} {
+	for name, journal := range map[string]string{"log": logJournal, "nats": natsJournal(r.nats.URL())} {
 		t.Run(name, func(t *testing.T) {
 			h := startHook(t)
 			h.set(tooLarge("refused-1-"+name, "refused-2-"+name))
@@ -92,9 +92,7 @@ func TestOperator(t *testing.T) {
 			if output := d.must("verify"); !regexp.MustCompile(`(?m)^core/configmaps@default +\d+ +0 +-$`).MatchString(output) {
 				t.Errorf("verify says\n%s", output)
 			}
-			if name != "memory" {
-				testReplay(t, d, h)
-			}
+			testReplay(t, d, h)
 		})
 	}
 }
@@ -154,7 +152,7 @@ func testStatus(t *testing.T, d *informd) {
 		`core/configmaps@default +v1 +full +live +\d+ +[0-9.]+ +\d+s +-`,
 		`all +file +running +0 +0s +\d+ +0 +0 +-`,
 		`hook +webhook +running +0 +0s +\d+ +\d+ +0 +.*413.* \(\S+ ago\)`,
-		`(embedded|nats|memory) +\d+ +[0-9.]+\S*B +[0-9.]+\S*B +0 +-`,
+		`(log|nats) +\d+ +[0-9.]+\S*B +[0-9.]+\S*B +0 +-`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(tables) {
 			t.Errorf("no line %s in\n%s", line, tables)
@@ -218,7 +216,7 @@ func testReplay(t *testing.T, d *informd, h *hook) {
 // exist, and what follows; the others get nothing again.
 func TestNewSinkGetsSnapshot(t *testing.T) {
 	r := newRig(t)
-	s := r.setup(embeddedJournal)
+	s := r.setup(logJournal)
 	d := newInformd(t, s)
 	d.start()
 	d.waitForSync(len(r.kinds))
@@ -300,7 +298,7 @@ func TestTrimmedHistory(t *testing.T) {
 	h := startHook(t)
 	d := newInformd(t, setup{
 		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", sinks: h.sink(),
-		journal: fmt.Sprintf("%s, historyPerObject: %d", embeddedJournal, history),
+		journal: fmt.Sprintf("%s, historyPerObject: %d", logJournal, history),
 	})
 	d.start()
 	d.waitForSync(1)

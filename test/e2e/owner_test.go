@@ -67,7 +67,7 @@ func TestActorAndOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: embeddedJournal, resources: `
+	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: logJournal, resources: `
 		- {resource: pods, fieldManager: true, ownerChain: true, keep: [status.message]}
 		- {resource: configmaps, fieldManager: true, mode: metadata, namespaces: [default]}`})
 	apply(t, f.client, map[string]any{"kind": "Namespace"}, "v1", "informd")

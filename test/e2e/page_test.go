@@ -158,7 +158,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), resources: "- configmaps\n- secrets\n- {resource: widgets, group: absent.example.com}", journal: embeddedJournal,
+		kubeconfig: c.Kubeconfig(), resources: "- configmaps\n- secrets\n- {resource: widgets, group: absent.example.com}", journal: logJournal,
 		sinks: "- {name: dead, type: webhook, url: 'http://127.0.0.1:9/', allowHTTP: true}", admin: fmt.Sprintf(", tokenFile: %q", tokenFile),
 	})
 	d.start()

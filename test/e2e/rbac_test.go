@@ -156,7 +156,7 @@ func TestPrintedPermissionsAreEnough(t *testing.T) {
 	kinds := []kind{configMapKind(), customKind("gadgets", false)}
 	kinds[1].install(t, client)
 	l := newLedger()
-	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: embeddedJournal, resources: `
+	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: logJournal, resources: `
 		- {resource: configmaps, namespaces: [default]}
 		- {group: e2e.example.com, resource: gadgets}`})
 	apply(t, client, map[string]any{"kind": "Namespace"}, "v1", "informd")
@@ -205,7 +205,7 @@ func TestPrintedPermissionsAreEnoughForSelections(t *testing.T) {
 	}
 	first, later := customKind("gadgets", false), customKind("planets", true)
 	first.install(t, n.client)
-	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: embeddedJournal, resources: `
+	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: logJournal, resources: `
 		- {resource: configmaps, namespaces: [default]}
 		- {group: e2e.example.com, resource: "*"}
 		- {resource: services, namespaceSelector: tier=prod}`})

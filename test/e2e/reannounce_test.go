@@ -15,50 +15,43 @@ func (r record) reannounced() bool {
 }
 
 // TestResnapshot: amid changes all objects of a resource are announced anew on
-// request, to every sink, and chains stay whole, whatever the journal.
+// request, to every sink, and chains stay whole.
 func TestResnapshot(t *testing.T) {
 	r := newRig(t)
-	for name, journal := range map[string]string{"embedded": embeddedJournal, "memory": ""} {
-		t.Run(name, func(t *testing.T) {
-			h := startHook(t)
-			d := newInformd(t, setup{
-				kubeconfig: r.cluster.Kubeconfig(), resources: r.resources("full"), journal: journal,
-				sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.url),
-			})
-			r.ledger.begin()
-			d.start()
-			d.waitForSync(len(r.kinds))
-			end := r.load()
-			outputs := make(map[string]string)
-			for _, k := range r.kinds {
-				name := k.gvr.Resource
-				if k.gvr.Group != "" {
-					name = k.gvr.Group + "/" + name
-				}
-				outputs[k.gvr.Resource] = d.must("resnapshot", name)
-			}
-			end()
-			eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
-			d.waitForLive(len(r.kinds))
-			for _, k := range r.kinds {
-				checkResnapshot(t, k, d.records(), outputs[k.gvr.Resource])
-				checkResnapshot(t, k, h.events(0), outputs[k.gvr.Resource])
-				check(t, k, d.records(), r.ledger, r.client, claim{})
-			}
-			if output, code := d.command("resnapshot", "nothings"); code != 1 || !strings.Contains(output, "watched resources: ") || !strings.Contains(output, "pods") {
-				t.Errorf("exit code %d: %s", code, output)
-			}
-			lines := len(d.records())
-			d.stop()
-			if journal == "" {
-				return
-			}
-			d.start()
-			d.waitForLive(len(r.kinds))
-			if n := len(d.records()) - lines; n != 0 {
-				t.Errorf("%d new events after a restart", n)
-			}
-		})
+	h := startHook(t)
+	d := newInformd(t, setup{
+		kubeconfig: r.cluster.Kubeconfig(), resources: r.resources("full"), journal: logJournal,
+		sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.url),
+	})
+	r.ledger.begin()
+	d.start()
+	d.waitForSync(len(r.kinds))
+	end := r.load()
+	outputs := make(map[string]string)
+	for _, k := range r.kinds {
+		name := k.gvr.Resource
+		if k.gvr.Group != "" {
+			name = k.gvr.Group + "/" + name
+		}
+		outputs[k.gvr.Resource] = d.must("resnapshot", name)
+	}
+	end()
+	eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
+	d.waitForLive(len(r.kinds))
+	for _, k := range r.kinds {
+		checkResnapshot(t, k, d.records(), outputs[k.gvr.Resource])
+		checkResnapshot(t, k, h.events(0), outputs[k.gvr.Resource])
+		check(t, k, d.records(), r.ledger, r.client, claim{})
+	}
+	if output, code := d.command("resnapshot", "nothings"); code != 1 || !strings.Contains(output, "watched resources: ") || !strings.Contains(output, "pods") {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+	lines := len(d.records())
+	d.stop()
+	d.start()
+	d.waitForLive(len(r.kinds))
+	if n := len(d.records()) - lines; n != 0 {
+		t.Errorf("%d new events after a restart", n)
 	}
 }
 
@@ -128,7 +121,7 @@ func TestResync(t *testing.T) {
 	}
 	r.kinds = []kind{k}
 	d := newInformd(t, setup{
-		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal + longHistory,
+		kubeconfig: r.cluster.Kubeconfig(), journal: logJournal + longHistory,
 		resources: "- {resource: configmaps, namespaces: [default], resnapshotEvery: 1m}",
 	})
 	r.ledger.begin()

@@ -167,7 +167,7 @@ func (d *informd) connections() (n int) {
 // nothing is left over. E2E_RELOADS sets how often.
 func TestReloads(t *testing.T) {
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal))
+	d := newInformd(t, r.setup(logJournal))
 	file, base := mountConfig(t, d)
 	d.start()
 	d.waitForSync(len(r.kinds))
@@ -205,7 +205,7 @@ func TestReloads(t *testing.T) {
 			case 1:
 				text += "sinkz: []\n"
 			default:
-				text = strings.Replace(text, "type: embedded", "type: embedded, historyPerObject: 99", 1)
+				text = strings.Replace(text, "type: log", "type: log, historyPerObject: 99", 1)
 			}
 		}
 		if random.IntN(2) == 0 {
@@ -266,7 +266,7 @@ func TestReloads(t *testing.T) {
 // comes and goes, and a mistake changes nothing and is told.
 func TestReloadOfTheFile(t *testing.T) {
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal))
+	d := newInformd(t, r.setup(logJournal))
 	file, base := mountConfig(t, d)
 	d.start()
 	d.waitForSync(len(r.kinds))
@@ -304,7 +304,7 @@ func TestReloadOfTheFile(t *testing.T) {
 	r.finish(claim{}, d.records)
 	d.waitForLive(len(r.kinds))
 
-	file.write(strings.Replace(base, "type: embedded", "type: memory", 1))
+	file.write(strings.Replace(base, "type: log", "type: memory", 1))
 	eventually(t, "the change of the journal is refused", func() bool {
 		return strings.Contains(d.configStatus().LastReloadError, "journal.type: cannot change while informd runs")
 	})

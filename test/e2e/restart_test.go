@@ -7,12 +7,11 @@ import (
 // TestChangesWhileDown: informd is killed, objects come, change and go, and it is
 // started again. What comes out then depends on what is left of the history.
 func TestChangesWhileDown(t *testing.T) {
-	journal, listen := listeningJournal(t)
-	r := startFaultRig(t, journal)
+	r := startFaultRig(t, logJournal)
 	c := claim{lastStates: true}
 
 	t.Run("history is there", func(t *testing.T) {
-		r.whileDown(t, listen, func() {})
+		r.whileDown(t, func() {})
 		if gaps := count(r.informd.records(), "gap"); gaps != 0 {
 			t.Errorf("%d gaps, want none", gaps)
 		}
@@ -20,7 +19,7 @@ func TestChangesWhileDown(t *testing.T) {
 	})
 
 	t.Run("API server restarted", func(t *testing.T) {
-		c.outages = append(c.outages, r.whileDown(t, listen, func() { r.restartAPIServer(func() {}) }))
+		c.outages = append(c.outages, r.whileDown(t, func() { r.restartAPIServer(func() {}) }))
 		c.outages[0].whole = true
 		r.finish(t, c)
 	})
@@ -30,7 +29,7 @@ func TestChangesWhileDown(t *testing.T) {
 		for _, k := range r.kinds {
 			gaps[k.target()] = len(r.gaps(k))
 		}
-		o := r.whileDown(t, listen, func() { r.restartAPIServer(r.compact) })
+		o := r.whileDown(t, func() { r.restartAPIServer(r.compact) })
 		eventually(t, "a gap for each kind", func() bool {
 			for _, k := range r.kinds {
 				if len(r.gaps(k)) == gaps[k.target()] {
@@ -51,12 +50,12 @@ func TestChangesWhileDown(t *testing.T) {
 
 // whileDown kills informd when it has delivered everything, writes, does what it
 // was given, and starts informd.
-func (r *faultRig) whileDown(t *testing.T, listen string, do func()) outage {
+func (r *faultRig) whileDown(t *testing.T, do func()) outage {
 	t.Helper()
 	r.write(60)
 	o := r.cut()
 	r.informd.waitForLive(len(r.kinds))
-	waitForRecords(t, listen)
+	r.informd.waitForRecords()
 	r.informd.kill()
 	r.write(60)
 	do()

@@ -37,7 +37,7 @@ func newRestored(t *testing.T) *restored {
 	}
 	r.kinds[1].install(t, r.client)
 	r.write(20)
-	for name, journal := range map[string]string{"memory": "", "embedded": embeddedJournal, "nats": natsJournal(r.nats.URL())} {
+	for name, journal := range map[string]string{"log": logJournal, "nats": natsJournal(r.nats.URL())} {
 		r.informds[name] = newInformd(t, setup{
 			kubeconfig: c.Kubeconfig(), journal: journal,
 			resources: `

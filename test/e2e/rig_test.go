@@ -155,28 +155,21 @@ func once(t *testing.T, records []record) (unique []record, repeats int) {
 	return unique, repeats
 }
 
-// listeningJournal is an embedded journal that serves clients, and its URL.
-func listeningJournal(t *testing.T) (journal, url string) {
-	t.Helper()
-	address := freeAddress(t)
-	return fmt.Sprintf("%s, listen: %q", embeddedJournal, address), "nats://" + address
-}
-
 // recordsAtRest is for how long nothing is recorded once there is nothing to
 // record: marks are written once a second.
 const recordsAtRest = 1500 * time.Millisecond
 
 // waitForRecords waits until an idle informd has written down how far it has come,
 // so that a kill makes it repeat nothing.
-func waitForRecords(t *testing.T, url string) {
-	t.Helper()
-	var end uint64
+func (d *informd) waitForRecords() {
+	d.t.Helper()
+	var size int64
 	since := time.Now()
-	same := 0 // answers, as a busy machine can delay one for longer than the pause
-	eventually(t, "all positions on record", func() bool {
+	same := 0 // looks, as a busy machine can delay one for longer than the pause
+	eventually(d.t, "all positions on record", func() bool {
 		same++
-		if now := streamEnd(t, url, "INFORMD_STATE"); now != end {
-			end, since, same = now, time.Now(), 0
+		if now := d.diskUse(); now != size {
+			size, since, same = now, time.Now(), 0
 		}
 		return time.Since(since) > recordsAtRest && same >= 10
 	})

@@ -35,7 +35,7 @@ func TestRestartWithManyObjects(t *testing.T) {
 	began := time.Now()
 	storeConfigMaps(t, c, objects)
 	t.Logf("%d objects created in %.1f s", objects, time.Since(began).Seconds())
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [many]}", journal: embeddedJournal})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [many]}", journal: logJournal})
 	began = time.Now()
 	d.start()
 	d.waitForDelivery(objects + 2) // and the bounds of the snapshot
@@ -196,7 +196,7 @@ func TestManyTargets(t *testing.T) {
 	}
 	create("one")
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [" + strings.Join(namespaces, ", ") + "]}", journal: embeddedJournal,
+		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [" + strings.Join(namespaces, ", ") + "]}", journal: logJournal,
 	})
 	began := time.Now()
 	d.start()

@@ -93,7 +93,7 @@ func TestWildcardOnSupportedServers(t *testing.T) {
 	for _, version := range []string{cluster.Oldest, cluster.Newest} {
 		t.Run(version, func(t *testing.T) {
 			r := startFaultRigOn(t, "", cluster.Options{Version: version})
-			d := newInformd(t, setup{kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal, resources: everything})
+			d := newInformd(t, setup{kubeconfig: r.cluster.Kubeconfig(), journal: logJournal, resources: everything})
 			d.start()
 			want := served(t, r.cluster.RESTConfig())
 			eventually(t, "everything is live", func() bool { return d.watchesAll(want) })

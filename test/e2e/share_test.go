@@ -32,7 +32,7 @@ func TestBacklogStopsNobody(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	server := natsserver.Start(t, natsserver.Options{})
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
-	for i, journal := range []string{embeddedJournal, natsJournal(server.URL())} {
+	for i, journal := range []string{logJournal, natsJournal(server.URL())} {
 		t.Run(journal[:12], func(t *testing.T) { backlogStopsNobody(t, c, client, journal, fmt.Sprintf("share-%d", i)) })
 	}
 }

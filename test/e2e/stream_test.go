@@ -39,10 +39,9 @@ func TestEveryRevisionOnce(t *testing.T) {
 	l.begin()
 
 	runs := map[string]struct{ mode, journal string }{
-		"full":              {"full", ""},
-		"metadata":          {"metadata", ""},
-		"full-embedded":     {"full", embeddedJournal},
-		"metadata-embedded": {"metadata", embeddedJournal},
+		"full":        {"full", logJournal},
+		"metadata":    {"metadata", logJournal},
+		"full-memory": {"full", ""},
 	}
 	daemons := make(map[string]*informd)
 	for name, run := range runs {

@@ -101,7 +101,7 @@ func TestUndelete(t *testing.T) {
 	for r := range resources {
 		list = append(list, r)
 	}
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: strings.Join(list, "\n"), journal: embeddedJournal})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: strings.Join(list, "\n"), journal: logJournal})
 	d.start()
 	d.waitForSync(len(resources))
 

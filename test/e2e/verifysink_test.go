@@ -15,7 +15,7 @@ import (
 // object that is missing, and one that does not exist; a re-snapshot brings back the first.
 func TestVerifySink(t *testing.T) {
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal))
+	d := newInformd(t, r.setup(logJournal))
 	d.start()
 	d.waitForSync(len(r.kinds))
 	end := r.load()

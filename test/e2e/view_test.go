@@ -85,7 +85,7 @@ func (r *rig) equals(what string, v *view.View) {
 // equals the cluster whatever happens.
 func TestMaterialisedView(t *testing.T) {
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal))
+	d := newInformd(t, r.setup(logJournal))
 	d.start()
 	v := r.startView()
 	d.waitForSync(len(r.kinds))

@@ -42,7 +42,7 @@ func TestWhen(t *testing.T) {
 
 	path := filepath.Join(t.TempDir(), "colored.ndjson")
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: embeddedJournal,
+		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: logJournal,
 		sinks: fmt.Sprintf(`- {name: colored, type: file, path: %q, match: [{condition: 'object.data.color == "red"', onConditionError: drop}]}`, path),
 	})
 	file, base := mountConfig(t, d)

@@ -77,7 +77,7 @@ func TestWildcardOfEverything(t *testing.T) {
 	kinds := []kind{podKind()}
 	writeAll(t, client, kinds, l, 20, 1)
 	l.begin()
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: embeddedJournal, resources: everything})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: logJournal, resources: everything})
 	d.start()
 	want := served(t, c.RESTConfig())
 	eventually(t, "everything is live", func() bool { return d.watchesAll(want) })
@@ -134,7 +134,7 @@ func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	l := newLedger()
 	own := configMapKind()
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: embeddedJournal, resources: "- {resource: configmaps, namespaces: [default]}\n" + everything})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: logJournal, resources: "- {resource: configmaps, namespaces: [default]}\n" + everything})
 	d.start()
 	base := served(t, c.RESTConfig())
 	base[slices.Index(base, own.target())] += "@default"

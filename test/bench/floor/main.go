@@ -1,7 +1,6 @@
 // Command floor is the cheapest possible client of the Kubernetes API. It opens one watch
 // that begins with all objects, reads the stream off TLS, splits it into frames at
-// newlines, and drops the frames. No Go client can cost less. With -journal it stores the
-// frames in a nats-server of its own: no client with that journal can cost less.
+// newlines, and drops the frames. No Go client can cost less.
 package main
 
 import (
@@ -28,33 +27,26 @@ import (
 // most frames.
 const bufferSize = 64 << 10
 
-// largest is more than any frame of the benchmark that is stored.
-const largest = 1 << 20
-
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig")
 	path := flag.String("path", "/api/v1/pods", "path of the resource")
 	http1 := flag.Bool("http1", false, "speak HTTP/1.1")
 	listen := flag.String("listen", "", "host:port where to say how far it is")
-	dir := flag.String("journal", "", "directory of a nats-server that stores the frames")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *path, *http1, *listen, *dir); err != nil && ctx.Err() == nil {
+	if err := run(ctx, *kubeconfig, *path, *http1, *listen); err != nil && ctx.Err() == nil {
 		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("stopped", "err", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kubeconfig, path string, http1 bool, listen, dir string) error {
+func run(ctx context.Context, kubeconfig, path string, http1 bool, listen string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.DisableCompression = true
-	if dir != "" {
-		config.Dial = dialGathering
-	}
 	if http1 {
 		config.NextProtos = []string{"http/1.1"}
 	}
@@ -63,12 +55,6 @@ func run(ctx context.Context, kubeconfig, path string, http1 bool, listen, dir s
 		return err
 	}
 	r := reader{client: client, url: config.Host + path}
-	if dir != "" {
-		if r.journal, err = openJournal(ctx, dir); err != nil {
-			return err
-		}
-		defer r.journal.close()
-	}
 	failed := make(chan error, 1)
 	go func() { failed <- r.counters.Serve(ctx, listen) }()
 	go func() { failed <- r.read(ctx) }()
@@ -79,7 +65,6 @@ func run(ctx context.Context, kubeconfig, path string, http1 bool, listen, dir s
 type reader struct {
 	client   *http.Client
 	url      string
-	journal  *journal // nil for none
 	counters progress.Counters
 }
 
@@ -98,9 +83,6 @@ func (r *reader) read(ctx context.Context) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("watch: %s", response.Status)
 	}
-	if r.journal != nil {
-		return r.store(response.Body)
-	}
 	stream := bufio.NewReaderSize(response.Body, bufferSize)
 	inside := false // a frame that is larger than the buffer
 	for {
@@ -112,21 +94,6 @@ func (r *reader) read(ctx context.Context) error {
 			count(&r.counters, line)
 		}
 		inside = err != nil
-	}
-}
-
-// store stores the frames of a watch until it ends.
-func (r *reader) store(body io.Reader) error {
-	stream := bufio.NewReaderSize(body, largest)
-	for {
-		frame, err := stream.ReadSlice('\n')
-		if err != nil {
-			return unlessEnded(err)
-		}
-		if err := r.journal.put(frame); err != nil {
-			return err
-		}
-		count(&r.counters, frame)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package store opens the journal of a config (log, memory, embedded or nats) with everything below
-// it: the server in the process, or the connection and the lease. It knows whether the journal
+// Package store opens the journal of a config (log, memory or nats) with everything below
+// it: the connection and the lease. It knows whether the journal
 // can be used now, and which failure only a restart resolves.
 package store

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/relay"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/jetstream/history"
 	"github.com/informd/informd/pkg/journal/lease"
 	"github.com/informd/informd/pkg/natsconn"
 )
@@ -135,4 +139,34 @@ func (s *Store) wasReplaced(lost bool) {
 	if f := s.Replaced.Load(); f != nil {
 		(*f)(lost)
 	}
+}
+
+// historyOf reads the journal of a config over a connection.
+func historyOf(c *config.Config, conn *nats.Conn, logger *slog.Logger) journal.History {
+	return history.New(history.Options{
+		Conn: conn, Cluster: c.Cluster, Stream: c.Journal.Stream, SubjectPrefix: c.Journal.SubjectPrefix, Logger: logger,
+	})
+}
+
+// jetStream opens a journal over a connection.
+func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
+	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.Logger
+	o.HistoryPerObject, o.DeletedRetention = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
+	o.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
+	var j *jetstream.Journal
+	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {
+		return keepUnstorable(ctx, deliver.NewDeadLetters(config.SourceName, j.Letters(config.SourceName)), e, reason)
+	}
+	j, err := jetstream.Open(ctx, o)
+	return j, err
+}
+
+// keepUnstorable keeps an event that the journal never takes in the dead letters of the
+// source.
+func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.Event, reason error) error {
+	letter := deliver.SourceLetter{
+		Target: e.Target, Key: deliver.ObjectKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
+		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
+	}
+	return letters.WriteSource(ctx, letter)
 }

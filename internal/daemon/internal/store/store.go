@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
@@ -18,9 +15,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/embedded"
-	"github.com/informd/informd/pkg/journal/jetstream"
-	"github.com/informd/informd/pkg/journal/jetstream/history"
 )
 
 // Store is the journal with the server, connection and lease below it. Its failures are those
@@ -32,8 +26,8 @@ type Store struct {
 	Box func(name string) deliver.Box
 	// Letters counts the dead letters by the name of their box, without empty boxes.
 	Letters func(ctx context.Context) (map[string]uint64, error)
-	// State reports whether the server below the journal works; nil without one. Stuck reports
-	// whether only a restart helps; nil if that does not happen.
+	// State reports whether the disk or server below the journal works. Stuck reports whether only
+	// a restart helps; nil if that does not happen.
 	State func() (ok bool, reason string)
 	Stuck func() bool
 	// removed reports whether the directory of the journal was removed; nil if it has none.
@@ -48,7 +42,7 @@ type Store struct {
 	bind func(ctx context.Context, clusterUID string) error
 	// Cluster returns the UID of the cluster. The caller retries after an error.
 	Cluster func(ctx context.Context) (uid string, err error)
-	// History reads the kept events of an object; nil if the journal keeps none.
+	// History reads the kept events of an object.
 	History journal.History
 	// Durable reports whether the journal survives a restart.
 	Durable bool
@@ -73,19 +67,10 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	}
 	var err error
 	switch c.Journal.Type {
-	case config.JournalMemory:
-		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
-		s.Box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
-		s.Letters = s.countFiled(c.Journal.Dir)
-		if c.Journal.Forgotten {
-			logger.Info("memory journal in use; --once ignores journal.dir", "max_bytes", c.Journal.MaxBytes)
-		} else {
-			logger.Info("memory journal in use; a restart takes a new snapshot", "max_bytes", c.Journal.MaxBytes)
-		}
 	case config.JournalLog:
 		err = s.openLog(c)
-	case config.JournalEmbedded:
-		err = s.openEmbedded(ctx, c)
+	case config.JournalMemory:
+		err = s.openTemporary(c)
 	default:
 		err = s.openNATS(ctx, c, waiting)
 	}
@@ -104,89 +89,50 @@ func diskConfig(c *config.Config, logger *slog.Logger) journal.DiskConfig {
 	}
 }
 
+// diskConfig is that of a log that is written, too.
+func (s *Store) diskConfig(c *config.Config) journal.DiskConfig {
+	d := diskConfig(c, s.Logger)
+	d.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
+	return d
+}
+
 func (s *Store) openLog(c *config.Config) error {
-	options := diskConfig(c, s.Logger)
-	options.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
 	if err := os.MkdirAll(c.Journal.Dir, 0o700); err != nil {
 		return fmt.Errorf("create journal.dir: %w", err)
 	}
-	j, err := journal.Open(options)
+	j, err := journal.Open(s.diskConfig(c))
 	if err != nil {
 		return err
 	}
-	s.Journal, s.bind, s.Durable, s.History = j, j.Bind, true, j.History()
-	s.State, s.Stuck, s.removed = j.State, j.Hung, j.Removed
-	s.Box, s.Letters = func(name string) deliver.Box { return j.DeadLetters(name) }, j.LetterCounts
+	s.use(j)
+	s.Durable = true
 	s.Logger.Info("journal open", "dir", c.Journal.Dir, "count", s.Stats().Events)
 	return nil
 }
 
-// countFiled returns what counts the dead letters of a memory journal. A file that cannot be
-// read is in the log once.
-func (s *Store) countFiled(dir string) func(context.Context) (map[string]uint64, error) {
-	var logged sync.Map // paths
-	counts := deliver.FiledCounts{Dir: dir, Unreadable: func(path string, err error) {
-		if _, before := logged.LoadOrStore(path, true); !before {
-			s.Logger.Warn("dead letters not counted; their file is unreadable", "path", path, "err", err)
+// openTemporary opens a log that ends with the process: below journal.dir if that is set.
+func (s *Store) openTemporary(c *config.Config) error {
+	parent := ""
+	if c.Journal.DirSet {
+		parent = c.Journal.Dir
+		if err := os.MkdirAll(parent, 0o700); err != nil {
+			return fmt.Errorf("create journal.dir: %w", err)
 		}
-	}}
-	return counts.Get
-}
-
-func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
-	if found, err := filepath.Glob(filepath.Join(c.Journal.Dir, "????????.????????.log")); err == nil && len(found) > 0 {
-		return fmt.Errorf("journal.dir %s has a journal of type log, which an embedded one cannot read: "+
-			"set journal.type: log, or another journal.dir, with which each resource begins with a snapshot", c.Journal.Dir)
 	}
-	server, err := embedded.Start(ctx, embedded.Config{
-		Dir: c.Journal.Dir, Listen: c.Journal.Listen, Events: c.Journal.SubjectPrefix + ".>", MaxBytes: int64(c.Journal.MaxBytes),
-		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.Logger,
-	})
+	j, err := journal.OpenTemporary(parent, s.diskConfig(c))
 	if err != nil {
 		return err
 	}
-	s.close = append(s.close, server.Close)
-	s.State, s.Stuck, s.removed = server.State, server.Stuck, server.Removed
-	damaged := server.Damaged()
-	j, err := s.jetStream(ctx, c, jetstream.Config{
-		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, OtherBytes: server.OtherBytes, Own: true, Distrust: damaged,
-	})
-	if err != nil {
-		return err
-	}
-	s.Journal, s.bind, s.Durable = j, j.Bind, true
-	s.History = historyOf(c, server.Conn(), s.Logger)
-	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
-	open := s.Logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
-	if url := server.URL(); url != "" {
-		open = open.With("clients", url)
-	}
-	open.Info("journal open")
-	if !damaged {
-		return nil
-	}
-	s.Logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
-	return server.MadeGood() // no mark counts any more on what was lost
+	s.use(j)
+	s.Logger.Info("memory journal open; a restart takes a new snapshot", "max_bytes", c.Journal.MaxBytes)
+	return nil
 }
 
-// historyOf reads the journal of a config over a connection.
-func historyOf(c *config.Config, conn *nats.Conn, logger *slog.Logger) journal.History {
-	return history.New(history.Options{
-		Conn: conn, Cluster: c.Cluster, Stream: c.Journal.Stream, SubjectPrefix: c.Journal.SubjectPrefix, Logger: logger,
-	})
-}
-
-// jetStream opens a journal over a connection.
-func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
-	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.Logger
-	o.HistoryPerObject, o.DeletedRetention = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
-	o.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
-	var j *jetstream.Journal
-	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {
-		return keepUnstorable(ctx, deliver.NewDeadLetters(config.SourceName, j.Letters(config.SourceName)), e, reason)
-	}
-	j, err := jetstream.Open(ctx, o)
-	return j, err
+// use makes the log the journal of the store.
+func (s *Store) use(j *journal.Disk) {
+	s.Journal, s.bind, s.History = j, j.Bind, j.History()
+	s.State, s.Stuck, s.removed = j.State, j.Hung, j.Removed
+	s.Box, s.Letters = func(name string) deliver.Box { return j.DeadLetters(name) }, j.LetterCounts
 }
 
 // Restore implements [journal.Log]. Before the first target reads its past it is
@@ -257,14 +203,4 @@ func (s *Store) Close() error {
 		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
-}
-
-// keepUnstorable keeps an event that the journal never takes in the dead letters of the
-// source.
-func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.Event, reason error) error {
-	letter := deliver.SourceLetter{
-		Target: e.Target, Key: deliver.ObjectKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
-		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
-	}
-	return letters.WriteSource(ctx, letter)
 }

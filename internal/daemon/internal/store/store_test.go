@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -95,72 +97,61 @@ func TestConnectionLost(t *testing.T) {
 	}
 }
 
-// TestJournalDirRemoved: informd is not ready once the directory of its journal is gone, and
-// names the next step. A directory that is only away for a moment is no such case.
+// TestJournalDirRemoved: the journal fails when its directory is gone, and names it: the process
+// ends, and its supervisor begins another one.
 func TestJournalDirRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
-	var log logBuffer
-	c := &config.Config{Cluster: "test", Journal: config.Journal{
-		Type: config.JournalEmbedded, Dir: dir, MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
-	}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
+	c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalLog, Dir: dir, MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour}}
+	st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Log(err) // it cannot write its record
-		}
-	})
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.Now().Add(time.Minute); !holds(); <-tick.C {
-			if time.Now().After(end) {
-				t.Fatalf("waited in vain: %s", what)
-			}
-		}
-	}
-	ready := func() bool { return !st.Unusable() }
-	until("ready", ready)
-	if err := os.Rename(dir, dir+".away"); err != nil {
+	t.Cleanup(func() { _ = st.Close() }) // it cannot write there
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	until("not ready", st.Unusable)
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
+	select {
+	case <-st.Failed():
+	case <-time.After(time.Minute):
+		t.Fatal("not failed")
 	}
-	until("ready again", ready)
-	until("removed", func() bool { return os.RemoveAll(dir) == nil }) // the server may be writing there
-	until("not ready", st.Unusable)
-	if _, reason := st.State(); !strings.Contains(reason, dir) || !strings.Contains(reason, "restart informd") {
-		t.Errorf("the reason is %q", reason)
-	}
-	if text := log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "restart informd") {
-		t.Errorf("the log does not name the next step:\n%s", text)
+	if err := st.Failure(); !strings.Contains(err.Error(), "removed") {
+		t.Errorf("the failure does not say why: %v", err)
 	}
 }
 
-// TestMemoryJournalIsLogged: the log says what a memory journal means, which for --once is
-// another thing.
-func TestMemoryJournalIsLogged(t *testing.T) {
-	forgotten := &config.Config{Journal: config.Journal{Type: config.JournalEmbedded, Dir: "/nonexistent"}}
-	config.ForgetJournal(forgotten)
-	for want, c := range map[string]*config.Config{
-		"memory journal in use; --once ignores journal.dir":     forgotten,
-		"memory journal in use; a restart takes a new snapshot": {Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20}},
-	} {
-		var log logBuffer
-		st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
+// TestMemoryJournal leaves nothing behind, and is below journal.dir only if that is set.
+func TestMemoryJournal(t *testing.T) {
+	elsewhere, dir := t.TempDir(), filepath.Join(t.TempDir(), "new")
+	t.Setenv("TMPDIR", elsewhere)
+	for _, set := range []bool{false, true} {
+		c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: set, MaxBytes: 1 << 20}}
+		st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
 		if err != nil {
 			t.Fatal(err)
+		}
+		used, unused := elsewhere, dir
+		if set {
+			used, unused = dir, elsewhere
+		}
+		if n, others := entries(t, used), entries(t, unused); n != 1 || others != 0 {
+			t.Errorf("%d entries, and %d in the other directory", n, others)
 		}
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
-		if text := log.String(); !strings.Contains(text, want) || strings.Count(text, "\n") != 1 {
-			t.Errorf("logged %q, want %q", text, want)
+		if n := entries(t, used); n != 0 {
+			t.Errorf("%d entries are left", n)
 		}
 	}
+}
+
+// entries counts what is in a directory, which need not exist.
+func entries(t *testing.T, dir string) int {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(found)
 }

@@ -39,7 +39,7 @@ func TestUpgradeRestartsOnlyIfNeeded(t *testing.T) {
 	before := renderOwn(t, defaults)
 	for _, set := range []string{
 		"config.resources[0]=secrets", "config.sinks[0].name=other,config.sinks[0].type=stdout", "config.log.level=debug", "config.kubernetes.maxWatches=7",
-		"config.log.format=text", "config.kubernetes.auditEvery=2h", "config.journal.syncAlways=true", "config.cluster=other", "config.admin.hosts[0]=example.com",
+		"config.log.format=text", "config.kubernetes.auditEvery=2h", "config.journal.sync=always", "config.cluster=other", "config.admin.hosts[0]=example.com",
 	} {
 		after := renderOwn(t, defaults, "--set", set)
 		refused := parsed(t, before).Replaces(parsed(t, after)) != nil

@@ -188,7 +188,7 @@ func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config
 }
 
 // checkVolumes: each mount has a volume, each volume a mount, and journal.dir is writable. Only
-// an embedded journal has a claim.
+// a log has a claim.
 func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config) {
 	t.Helper()
 	mounted := map[string]bool{}
@@ -214,7 +214,7 @@ func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config) {
 	if !writable {
 		t.Errorf("journal.dir %s is on no volume", c.Journal.Dir)
 	}
-	if embedded := c.Journal.Type == config.JournalEmbedded; embedded != (len(s.Spec.VolumeClaimTemplates) == 1) {
+	if log := c.Journal.Type == config.JournalLog; log != (len(s.Spec.VolumeClaimTemplates) == 1) {
 		t.Errorf("journal type %s, %d claims", c.Journal.Type, len(s.Spec.VolumeClaimTemplates))
 	}
 	for _, claim := range s.Spec.VolumeClaimTemplates {

@@ -20,8 +20,7 @@ import (
 type Viewer interface {
 	// History returns what the journal keeps of an object: <resource>[.<group>]/[<namespace>/]<name>.
 	History(ctx context.Context, object string) (Past, error)
-	// EachGap calls take with the gaps of targets that the journal keeps, oldest first, as
-	// CloudEvents.
+	// EachGap calls take with the gaps that the journal keeps, oldest first, as CloudEvents.
 	EachGap(ctx context.Context, take func(json.RawMessage) error) error
 	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
 	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
@@ -43,6 +42,12 @@ type History struct {
 	// Limit is [Past.Limit].
 	Limit int `json:"historyPerObject"`
 	// Events are the kept events, oldest first, as CloudEvents.
+	Events []json.RawMessage `json:"events"`
+}
+
+// Gaps is the answer to GET /gaps.
+type Gaps struct {
+	// Events are the kept gaps, oldest first, as CloudEvents.
 	Events []json.RawMessage `json:"events"`
 }
 

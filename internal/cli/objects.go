@@ -21,6 +21,7 @@ import (
 	"github.com/informd/informd/internal/cli/internal/live"
 	"github.com/informd/informd/internal/cli/internal/past"
 	"github.com/informd/informd/internal/cli/internal/terminal"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
@@ -220,7 +221,11 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 		return json.NewDecoder(body).Decode(&found)
 	})
 	if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
-		found, err = std.readHistory(ctx, cmd, object, err)
+		err = std.readJournal(cmd, err, func(c *config.Config) (err error) {
+			found, err = daemon.ReadHistory(ctx, c, object, std.err)
+			escape(found.Events)
+			return err
+		})
 	}
 	if err != nil {
 		return found, nil, err
@@ -238,23 +243,23 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 	return found, events, nil
 }
 
-// readHistory reads the journal of the config. Away says why no informd was asked.
-func (std streams) readHistory(ctx context.Context, cmd *cobra.Command, object string, away error) (admin.History, error) {
+// readJournal has read use the journal of the config. Away says why no informd was asked.
+func (std streams) readJournal(cmd *cobra.Command, away error, read func(*config.Config) error) error {
 	c, err := std.loadConfig(cmd.Flags())
 	if err != nil {
-		return admin.History{}, errors.Join(away, err)
+		return errors.Join(away, err)
 	}
 	defer std.wait("no informd runs with this config; reading its journal")()
-	found, err := daemon.ReadHistory(ctx, c, object, std.err)
-	if errors.Is(err, admin.ErrUnknown) {
-		return found, err
+	if err = read(c); err == nil || errors.Is(err, admin.ErrUnknown) {
+		return err
 	}
-	if err != nil {
-		return found, errors.Join(away, fmt.Errorf("read the journal: %w", err))
+	return errors.Join(away, fmt.Errorf("read the journal: %w", err))
+}
+
+// escape makes events those that a running informd would answer with: what a terminal would obey is
+// escaped.
+func escape(events []json.RawMessage) {
+	for i, text := range events {
+		events[i] = bytes.Clone(display.JSON(text))
 	}
-	// As the running informd answers: what a terminal would obey is escaped.
-	for i, text := range found.Events {
-		found.Events[i] = bytes.Clone(display.JSON(text))
-	}
-	return found, nil
 }

@@ -75,7 +75,7 @@ informd status`,
 		initCommand(std), validateCommand(std), tryCommand(std), planCommand(std), rbacCommand(std), schemaCommand(std), explainCommand(std),
 		runCommand(std),
 		statusCommand(std), verifyCommand(std), reloadCommand(std), rewindCommand(std), resnapshotCommand(std), deadLettersCommand(std),
-		tailCommand(std), historyCommand(std), getCommand(std), diffCommand(std), undeleteCommand(std),
+		tailCommand(std), historyCommand(std), gapsCommand(std), getCommand(std), diffCommand(std), undeleteCommand(std),
 		completionCommand(std), versionCommand(std), help,
 	)
 	root.SetHelpCommand(help)

@@ -201,15 +201,17 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 	return of.declareOnce(func() error {
 		p.logger.Warn("sink destination replaced; sending a gap and all objects",
 			"sink", name, "was", was, "is", of.identity)
-		_, err := one.Insert(ctx, event.Event{
+		gap := event.Event{
 			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Cluster: p.config.Cluster, Target: event.AllTargets,
 			Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
-		})
-		if errors.Is(err, deliver.ErrFilteredOut) {
-			return nil // a sink without gap events never gets it, and gets its objects all the same
 		}
-		return err
+		// A sink without gap events never gets it, and gets its objects all the same.
+		if _, err := one.Insert(ctx, gap); err != nil && !errors.Is(err, deliver.ErrFilteredOut) {
+			return err
+		}
+		one.KeepGap(gap)
+		return nil
 	})
 }
 

@@ -96,6 +96,7 @@ type note struct{ text string }
 
 func (n *note) Note() string        { return n.text }
 func (n *note) SetNote(text string) { n.text = text }
+func (n *note) KeepGap(event.Event) {}
 
 // TestNoteOfADestination: a destination counts as complete until the cursor of its sink moves
 // with another one, whether or not that has an identity. It does not matter whether the config

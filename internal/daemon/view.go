@@ -60,23 +60,39 @@ func (o operator) EachGap(ctx context.Context, take func(json.RawMessage) error)
 // ReadHistory is what a running informd says about an object at /history, read from the journal
 // of the config while none runs. It fails while an informd uses the log. Warnings
 // about the journal go to the log of this process.
-func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (_ admin.History, err error) {
-	logger := newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar))
-	reader, closing, err := store.Read(ctx, c, logger)
-	if err != nil {
-		return admin.History{}, err
-	}
-	defer func() { err = errors.Join(err, closing()) }()
-	past, err := pastOf(ctx, reader, c, object)
-	if err != nil {
-		return admin.History{}, err
-	}
-	found := admin.History{Object: past.Object, Limit: past.Limit}
-	err = past.Each(ctx, func(e json.RawMessage) error {
-		found.Events = append(found.Events, e)
-		return nil
+func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (found admin.History, err error) {
+	err = reading(ctx, c, log, func(reader journal.History) error {
+		past, err := pastOf(ctx, reader, c, object)
+		if err != nil {
+			return err
+		}
+		found = admin.History{Object: past.Object, Limit: past.Limit}
+		return past.Each(ctx, func(e json.RawMessage) error {
+			found.Events = append(found.Events, e)
+			return nil
+		})
 	})
 	return found, err
+}
+
+// ReadGaps is what a running informd says at /gaps, as [ReadHistory] is.
+func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin.Gaps, err error) {
+	err = reading(ctx, c, log, func(reader journal.History) error {
+		return reader.EachGap(ctx, inJSON(func(e json.RawMessage) error {
+			found.Events = append(found.Events, e)
+			return nil
+		}))
+	})
+	return found, err
+}
+
+// reading opens the journal of the config to read it.
+func reading(ctx context.Context, c *config.Config, log io.Writer, read func(journal.History) error) error {
+	reader, closing, err := store.Read(ctx, c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(reader), closing())
 }
 
 // pastOf finds an object in a journal.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
@@ -87,6 +88,11 @@ func (c *cursor) Note() string {
 func (c *cursor) SetNote(note string) {
 	now, _ := c.current()
 	now.SetNote(note)
+}
+
+func (c *cursor) KeepGap(e event.Event) {
+	now, _ := c.current()
+	now.KeepGap(e)
 }
 
 func (c *cursor) current() (journal.Cursor, *generation) {

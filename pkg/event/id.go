@@ -121,6 +121,16 @@ func DestinationID(sink string, at time.Time) string {
 	return fmt.Sprintf("%s:%d:destination", sink, at.UnixMilli())
 }
 
+// GapSink is the name of the sink that a gap event is for, as its id has it. It is empty for a gap of
+// a target, which concerns all sinks.
+func (e *Event) GapSink() string {
+	if e.Op != Gap || e.Target != AllTargets {
+		return ""
+	}
+	sink, _, _ := strings.Cut(e.ID, ":")
+	return sink
+}
+
 // Runs generates the numbers of runs. The zero value is ready. Its methods may be called
 // concurrently.
 type Runs struct {

@@ -18,6 +18,7 @@ const (
 	// sinkName and requestsName begin the names of the records of a sink.
 	sinkName     = "sink/"
 	requestsName = "resnapshots/"
+	gapsName     = "gaps/"
 	// saveEvery is the least time between two saves of a position. After a crash a sink gets
 	// again what it got since the last one.
 	saveEvery = 200 * time.Millisecond

@@ -34,7 +34,7 @@ func (o Object) String() string {
 // ErrAmbiguous says that the name is that of objects of several groups.
 var ErrAmbiguous = errors.New("the name is that of objects in several groups")
 
-// History reads what a journal keeps of one object, and the gaps of all targets. Its methods may be
+// History reads what a journal keeps of one object, and the gaps. Its methods may be
 // called concurrently.
 type History interface {
 	// Find returns the object with its group. If of names no group and several groups have such an
@@ -46,7 +46,7 @@ type History interface {
 	// its present state; how many are kept before it is the journal's historyPerObject.
 	Each(ctx context.Context, of Object, take func(event.Event) error) error
 	// EachGap calls take with the gap events that the journal keeps, oldest first: those of targets,
-	// and not those of single sinks.
+	// and the newest of single sinks ([event.Event.GapSink]); a nats journal has only the former.
 	EachGap(ctx context.Context, take func(event.Event) error) error
 }
 
@@ -94,16 +94,6 @@ func (h diskHistory) Find(ctx context.Context, of Object) (Object, error) {
 func (h diskHistory) Each(ctx context.Context, of Object, take func(event.Event) error) error {
 	return h.log.Each(of.of(of.Group), func(e wal.Entry) error {
 		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return take(e.Event)
-	})
-}
-
-// EachGap implements [History].
-func (h diskHistory) EachGap(ctx context.Context, take func(event.Event) error) error {
-	return h.log.EachControl(func(e wal.Entry) error {
-		if err := ctx.Err(); err != nil || e.Event.Op != event.Gap {
 			return err
 		}
 		return take(e.Event)

@@ -192,11 +192,13 @@ func (c *diskCursor) trimmed(from, to, count uint64) Entry {
 	c.mu.Unlock()
 	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap",
 		"sink", c.name, "count", count, "next", "raise journal.maxBytes, or make the sink faster")
-	return Entry{Event: event.Event{
+	e := event.Event{
 		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
 		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
-	}}
+	}
+	c.KeepGap(e)
+	return Entry{Event: e}
 }
 
 // entry makes the entry of an event. After a rewind, events have its run, and the bounds of

@@ -144,13 +144,16 @@ type ResnapshotKeeper interface {
 	KeptResnapshots(ctx context.Context) ([]Resnapshot, error)
 }
 
-// Noter is the part of a [Cursor] that keeps a note of the reader. Its methods may be called
-// concurrently with all others. A journal that is not durable keeps none.
+// Noter is the part of a [Cursor] that keeps notes about the reader. Its methods may be called
+// concurrently with all others.
 type Noter interface {
 	// Note returns the last note, also of an earlier process, or an empty string.
 	Note() string
 	// SetNote replaces the note. It is durable a moment later, and after Close.
 	SetNote(note string)
+	// KeepGap keeps a gap event that this reader alone gets, for [History]. The newest few stay. It is
+	// durable a moment later. A nats journal keeps none.
+	KeepGap(e event.Event)
 }
 
 // Resnapshot is the content of a re-snapshot for one reader. All its entries have Seq 0:

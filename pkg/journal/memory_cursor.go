@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"github.com/informd/informd/pkg/event"
 	"time"
 )
 
@@ -149,3 +150,6 @@ func (c *memoryCursor) isClosed() bool {
 		return c.journal.isClosed()
 	}
 }
+
+// KeepGap implements [Noter]: the journal keeps none.
+func (*memoryCursor) KeepGap(event.Event) {}

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +46,16 @@ func TestChangesWhileDown(t *testing.T) {
 			if n := len(r.gaps(k)) - gaps[k.target()]; n != 1 {
 				t.Errorf("%s: %d new gaps, want one", k.target(), n)
 			}
+		}
+		running := r.informd.must("gaps")
+		for _, k := range r.kinds {
+			if !regexp.MustCompile(`(?m) ` + regexp.QuoteMeta(k.target()) + `\S* +- +expired +\(\d+,\d+\] `).MatchString(running) {
+				t.Errorf("no gap of %s in\n%s", k.target(), running)
+			}
+		}
+		r.informd.stop()
+		if stopped := r.informd.must("gaps"); !strings.HasSuffix(stopped, running) {
+			t.Errorf("gaps without an informd:\n%s\nwith one:\n%s", stopped, running)
 		}
 	})
 }

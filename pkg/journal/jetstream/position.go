@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 )
@@ -118,5 +119,8 @@ func (c *cursor) SetNote(note string) {
 	c.record.Note = note
 	signal(c.journal.dirty)
 }
+
+// KeepGap implements [journal.Noter]: the journal keeps none.
+func (*cursor) KeepGap(event.Event) {}
 
 var _ journal.Noter = (*cursor)(nil)

@@ -56,6 +56,30 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// TestGaps: a row says whom a gap concerns, and what is lost.
+func TestGaps(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.Local)
+	var out strings.Builder
+	err := past.Gaps(&out, []event.Event{
+		{Op: event.Gap, Time: at, Target: "core/pods", Gap: &event.GapInfo{From: 3, To: 9, Reason: "expired", Recovered: event.RecoveredPartial}},
+		{Op: event.Gap, Time: at, ID: event.TrimmedID("bus", 5, 8), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 4, Recovered: event.RecoveredState}},
+		{Op: event.Gap, Time: at, ID: event.DestinationID("bus", at), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState}},
+	})
+	want := []string{
+		"TIME TARGET SINK REASON LOST RECOVERED",
+		"2026-11-20 10:00:00 core/pods - expired (3,9] partial",
+		"2026-11-20 10:00:00 * bus trimmed 4 events state",
+		"2026-11-20 10:00:00 * bus destination - state",
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %q", err, got)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	object := func(n string) []byte { return []byte(`{"object":{"data":{"k":"` + n + `"}}}`) }
 	all := []event.Event{

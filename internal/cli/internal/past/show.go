@@ -24,6 +24,25 @@ func Name(e *event.Event) string {
 	return strings.Join(slices.DeleteFunc([]string{resource, e.Namespace, e.Name}, func(s string) bool { return s == "" }), "/")
 }
 
+// Gaps writes gap events for people, in their order.
+func Gaps(out io.Writer, all []event.Event) error {
+	rows := [][]string{{"TIME", "TARGET", "SINK", "REASON", "LOST", "RECOVERED"}}
+	for i := range all {
+		e := &all[i]
+		lost := fmt.Sprintf("(%d,%d]", e.Gap.From, e.Gap.To)
+		switch {
+		case e.Gap.Trimmed > 0:
+			lost = fmt.Sprintf("%d events", e.Gap.Trimmed)
+		case e.GapSink() != "":
+			lost = "-"
+		}
+		rows = append(rows, []string{
+			e.Time.Local().Format(time.DateTime), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
+		})
+	}
+	return terminal.Align(out, rows)
+}
+
 // maxChanged bounds the paths in a row of the table.
 const maxChanged = 4
 

@@ -1,0 +1,77 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// keptGaps is how many gaps of a sink stay.
+const keptGaps = 16
+
+// KeepGap implements [Noter].
+func (c *diskCursor) KeepGap(e event.Event) {
+	log, name := c.journal.log, gapsName+c.name
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	var list []json.RawMessage
+	if kept, ok := log.Get(record.Cursor, name); ok {
+		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
+	}
+	list = append(list, e.AppendJSON(nil))
+	value, err := json.Marshal(list[max(0, len(list)-keptGaps):])
+	if err == nil {
+		err = log.Put(record.Cursor, name, value)
+	}
+	if err != nil {
+		c.journal.config.Logger.Warn("gap of a sink not kept for informd gaps; the sink gets it", "sink", c.name, "id", e.ID, "err", err)
+	}
+}
+
+// EachGap implements [History].
+func (h diskHistory) EachGap(ctx context.Context, take func(event.Event) error) error {
+	ofSinks, err := h.gapsOfSinks()
+	if err != nil {
+		return err
+	}
+	err = h.log.EachControl(func(e wal.Entry) error {
+		if err := ctx.Err(); err != nil || e.Event.Op != event.Gap {
+			return err
+		}
+		for ; len(ofSinks) > 0 && ofSinks[0].Time.Before(e.Event.Time); ofSinks = ofSinks[1:] {
+			if err := take(ofSinks[0]); err != nil {
+				return err
+			}
+		}
+		return take(e.Event)
+	})
+	for ; err == nil && len(ofSinks) > 0; ofSinks = ofSinks[1:] {
+		err = take(ofSinks[0])
+	}
+	return err
+}
+
+// gapsOfSinks are the kept gaps of single sinks, oldest first.
+func (h diskHistory) gapsOfSinks() (all []event.Event, err error) {
+	for _, n := range h.log.All(record.Cursor) {
+		if !strings.HasPrefix(n.Name, gapsName) {
+			continue
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(n.Value, &list); err != nil {
+			return nil, err
+		}
+		gaps, err := decodeEvents(list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, gaps...)
+	}
+	slices.SortStableFunc(all, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
+	return all, nil
+}

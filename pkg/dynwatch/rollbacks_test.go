@@ -65,6 +65,7 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	api.put("a", "one", "") // 103
 	api.del("b", "one")     // 104
 	r.allLive()
+	watches := r.target("a").Watches
 	var closed atomic.Bool
 	closed.Store(true)
 	api.do(func() {
@@ -77,7 +78,10 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 		}
 		api.generation++
 	})
-	r.eventually("the target is closed", func() bool { return r.target("b").State != dynwatch.Live })
+	// Between its look at the revision and its watch, the other one would not see the rollback.
+	r.eventually("one target is closed, the other has a new watch", func() bool {
+		return r.target("b").State != dynwatch.Live && r.target("a").Watches > watches
+	})
 	api.rollBack(102)
 	r.eventually("the other target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
 	api.put("b", "one", "") // of an object whose deletion was announced

@@ -29,6 +29,9 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 // one, of targets that start from now on.
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
+// SetTurn replaces the time after which a target loses its turn to open a watch.
+func (m *Manager) SetTurn(d time.Duration) { m.openings.Longest = d }
+
 // Gone reports whether a wildcard would end the target, without the deletions of its objects.
 func (m *Manager) Gone(target string) bool { return m.gone(target) }
 

@@ -182,8 +182,8 @@ func (f *fakeAPI) serveGroups(w http.ResponseWriter, r *http.Request) bool {
 func (f *fakeAPI) serveCollection(w http.ResponseWriter, r *http.Request, group, version string, of fakeResource) bool {
 	watch, name := r.URL.Query().Get("watch") != "", group+"/"+of.name
 	if watch {
-		f.do(func() { f.groups.open[name]++; f.groups.opened[name]++ })
-		defer f.do(func() { f.groups.open[name]-- })
+		f.counted(func(g *fakeGroups) { g.open[name]++; g.opened[name]++ })
+		defer f.counted(func(g *fakeGroups) { g.open[name]-- })
 	}
 	if name == "example.com/things" {
 		if watch {
@@ -194,7 +194,7 @@ func (f *fakeAPI) serveCollection(w http.ResponseWriter, r *http.Request, group,
 	api := strings.TrimPrefix(group+"/"+version, "/")
 	for {
 		f.mu.Lock()
-		rev, generation, wake := f.rev, f.generation, f.changed
+		rev, generation, wake, pulse := f.rev, f.generation, f.changed, f.pulse
 		_, served := f.groups.find(group, version, of.name)
 		f.mu.Unlock()
 		if !watch {
@@ -206,7 +206,7 @@ func (f *fakeAPI) serveCollection(w http.ResponseWriter, r *http.Request, group,
 		flusher.Flush()
 		select {
 		case <-wake:
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(pulse):
 		case <-r.Context().Done():
 			return true
 		}
@@ -217,6 +217,13 @@ func (f *fakeAPI) serveCollection(w http.ResponseWriter, r *http.Request, group,
 			return true
 		}
 	}
+}
+
+// counted notes a watch that begins or ends, which is nothing for the others to wake for.
+func (f *fakeAPI) counted(change func(*fakeGroups)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f.groups)
 }
 
 type object = map[string]any

@@ -3,7 +3,6 @@ package dynwatch_test
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,12 +121,9 @@ func TestMaxWatchesAndExplicitEntries(t *testing.T) {
 // The default limit covers a platform with 2,000 custom resources: each gets a target.
 func TestDefaultMaxWatches(t *testing.T) {
 	const count = 2000
-	r := startWild(t, []fakeGroup{group("many.example.com", kinds(count)...)}, everything())
-	deadline := time.Now().Add(time.Minute)
-	for len(r.names()) != count {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d targets", len(r.names()))
-		}
-		runtime.Gosched()
-	}
+	api := newFakeAPI(t)
+	api.pulse = time.Second // so many watches need the processor
+	api.serveAll(group("many.example.com", kinds(count)...))
+	r := startDefined(t, api, everything())
+	r.eventually("each has a target", func() bool { return len(r.names()) == count })
 }

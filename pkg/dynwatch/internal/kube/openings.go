@@ -24,6 +24,9 @@ const (
 // thousands of resources, or the restart of an API server, is no burst of requests. Its
 // methods may be called concurrently.
 type Openings struct {
+	// Longest is openingTime, unless a test changes it before the first target begins.
+	Longest time.Duration
+
 	logger  *slog.Logger
 	turns   chan struct{}
 	waiting atomic.Int64
@@ -38,18 +41,18 @@ type Openings struct {
 
 // NewOpenings makes openings for which no target waits.
 func NewOpenings(logger *slog.Logger) *Openings {
-	return &Openings{logger: logger, turns: make(chan struct{}, openingsAtOnce)}
+	return &Openings{Longest: openingTime, logger: logger, turns: make(chan struct{}, openingsAtOnce)}
 }
 
 // Begin waits until the caller may open its watch, and calls beat meanwhile. The caller calls
 // end when the watch is open, any number of times. If ctx ends, Begin returns at once.
 func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
 	if d := o.paused(); d == 0 && o.take() {
-		return endOfTurn(o.turns, openingTime)
+		return endOfTurn(o.turns, o.Longest)
 	}
 	o.waiting.Add(1)
 	defer o.waited()
-	timer := time.NewTicker(min(tick, openingTime))
+	timer := time.NewTicker(min(tick, o.Longest))
 	defer timer.Stop()
 	for {
 		turns := o.turns
@@ -59,7 +62,7 @@ func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (
 		}
 		select {
 		case turns <- struct{}{}:
-			return endOfTurn(o.turns, openingTime)
+			return endOfTurn(o.turns, o.Longest)
 		case <-pause:
 		case <-timer.C:
 			beat()

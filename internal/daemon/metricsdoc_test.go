@@ -81,7 +81,7 @@ func everyMetric(t *testing.T) []metric {
 	t.Helper()
 	var all described
 	logger := slog.New(slog.DiscardHandler)
-	if err := registerMetrics(&all, nil, &store.Store{}); err != nil {
+	if err := registerMetrics(&all, nil, &store.Store{SyncSeconds: store.NewSyncSeconds()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {

@@ -52,6 +52,9 @@ type DiskConfig struct {
 	// Watched reports whether the object or target of an event is still watched; nil: all are.
 	// States of others are not announced.
 	Watched func(*event.Event) bool
+	// Synced is called after each sync of the disk, with how long it took; nil: nobody asks. It must
+	// not block.
+	Synced func(took time.Duration)
 	// Logger is required.
 	Logger *slog.Logger
 
@@ -177,7 +180,7 @@ func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 		sync = wal.SyncNone
 	}
 	log, err := wal.Open(d, wal.Options{
-		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Boot: boot, Logger: c.Logger,
+		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -360,7 +363,7 @@ func (j *Disk) Stats() Stats {
 	AddDropped(dropped, j.dropped)
 	return Stats{
 		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked,
-		Lost: j.lost, Dropped: dropped,
+		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,
 	}
 }
 

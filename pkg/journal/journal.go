@@ -187,9 +187,11 @@ type Stats struct {
 	LastSeq uint64
 	// Blocked is the number of Append calls that wait for free space.
 	Blocked int
-	// Lost counts the checkpoints and cursors that were void because the log had lost
-	// acknowledged events.
+	// Lost counts the times that the log lacked events that it had acknowledged.
 	Lost uint64
+	// Appended and Written are bytes since the start: of appended events and other records, and of
+	// all writes to the disk, with those of compaction. Of a nats journal they are 0.
+	Appended, Written uint64
 	// Oversize counts the events that are kept or delivered without their object, which was
 	// too large.
 	Oversize uint64

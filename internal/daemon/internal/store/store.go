@@ -8,6 +8,9 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
@@ -46,6 +49,8 @@ type Store struct {
 	History journal.History
 	// Durable reports whether the journal survives a restart.
 	Durable bool
+	// SyncSeconds has how long each sync of the disk took. A nats journal has none.
+	SyncSeconds prometheus.Histogram
 	// Watched reports whether the object of an event is watched now, see [dynwatch.Covering].
 	Watched atomic.Pointer[func(*event.Event) bool]
 
@@ -57,10 +62,18 @@ type Store struct {
 	close  []func() error // in the order in which to call them
 }
 
+// NewSyncSeconds returns the histogram of [Store.SyncSeconds].
+func NewSyncSeconds() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "informd_journal_sync_seconds", Help: "A second of a sync of the log to the disk; events of new objects wait for it.",
+		Buckets: prometheus.ExponentialBuckets(0.000_5, 4, 9), // up to 33 s
+	})
+}
+
 // Open opens the journal of the config. With a nats journal it blocks while
 // another informd writes to it; waiting is called with the name of that one.
 func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger, h *Health, waiting func(holder string)) (*Store, error) {
-	s := &Store{Logger: logger, health: h}
+	s := &Store{Logger: logger, health: h, SyncSeconds: NewSyncSeconds()}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.Watch(resources); err != nil {
 		return nil, err
@@ -92,6 +105,7 @@ func diskConfig(c *config.Config, logger *slog.Logger) journal.DiskConfig {
 // diskConfig is that of a log that is written, too.
 func (s *Store) diskConfig(c *config.Config) journal.DiskConfig {
 	d := diskConfig(c, s.Logger)
+	d.Synced = func(took time.Duration) { s.SyncSeconds.Observe(took.Seconds()) }
 	d.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
 	return d
 }

@@ -52,6 +52,8 @@ type Options struct {
 	Sync      Sync
 	// Hard reports whether an event is hard; nil: none is.
 	Hard func(*event.Event) bool
+	// Synced is called after each sync with how long that took; nil: nobody asks.
+	Synced func(time.Duration)
 	// Boot identifies the boot of the machine. A start under another one cannot trust what was
 	// not synced.
 	Boot   string

@@ -88,6 +88,9 @@ func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 			return err
 		}
 	}
+	if l.options.Synced != nil {
+		l.options.Synced(time.Since(began))
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ func (b *bench) cases(ctx context.Context) error {
 	}
 	steps = append(steps,
 		step{"first event", b.firstEvent},
+		step{"restart", b.restart},
 		step{"latency", b.latency},
 		step{"rates", b.rates},
 		step{"idle", b.idle},

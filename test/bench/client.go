@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -58,6 +59,8 @@ type setup struct {
 	cores  int
 	stdout *os.File
 	env    []string
+	// journalDir is that of informd's journal; empty: a new one.
+	journalDir string
 	// maxDelay replaces informd's default.
 	maxDelay string
 	// resources replaces informd's list of resources.
@@ -93,7 +96,7 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 			s.maxDelay = "0s"
 		}
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(informdConfig(s, b.journal(k), dir, c.address)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(informdConfig(s, b.journal(k), cmp.Or(s.journalDir, dir), c.address)), 0o600); err != nil {
 			return nil, err
 		}
 		l.path, l.args = b.informd, []string{"run", "--config", config}

@@ -83,6 +83,7 @@ type bench struct {
 	commits, writes map[kind][][2]float64
 	rateRuns        []rateRun
 	idleShares      map[idleCase][]float64 // percent of one core
+	restarts        []restartRun
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after
 	// that.
 	blockedRSS              [3]float64

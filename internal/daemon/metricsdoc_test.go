@@ -25,28 +25,33 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
 
-// alert is the alert of a metric. Hold is how long the expression must be true first.
-type alert struct{ name, expr, hold, meaning, next string }
+// alert is the alert of a metric. Hold is how long the expression must be true first. A critical one
+// is about events that wait or are lost.
+type alert struct {
+	name, expr, hold, meaning, next string
+
+	critical bool
+}
 
 // alerts are the alerts by metric.
 func alerts() map[string]alert {
 	return map[string]alert{
-		"informd_target_state":                  {"InformdTargetNotWatched", `informd_target_state{state=~"degraded|forbidden"} > 0`, "5m", "informd does not watch a resource.", "`informd status` names the reason."},
-		"informd_target_blocked_seconds":        {"InformdTargetBlocked", `informd_target_blocked_seconds > 60`, "", "A target waits for the journal, which is full or does not answer.", "Follow the log line of the journal."},
-		"informd_target_rejected_total":         {"InformdObjectRejected", `increase(informd_target_rejected_total[1h]) > 0`, "", "informd cannot emit an object of the API server.", "Read the dead letters of the source."},
-		"informd_target_gaps_total":             {"InformdGap", `increase(informd_target_gaps_total[1h]) > 0 or (informd_target_gaps_total > 0 unless informd_target_gaps_total offset 1h)`, "", "Revisions of a target may be missing.", "The log line and the gap event name the reason; see [gaps](troubleshooting.md#gaps)."},
-		"informd_audit_divergences_total":       {"InformdAuditDivergence", `increase(informd_audit_divergences_total[1d]) > 0`, "", "The announced state of an object differed from etcd; informd announced it again.", "Report the bug with the log lines of the objects."},
-		"informd_audit_mismatches_total":        {"InformdAPIServerCacheWrong", `increase(informd_audit_mismatches_total[1d]) > 0`, "", "The watch cache of an API server is wrong.", "Restart the kube-apiserver that the log names."},
-		"informd_sink_up":                       {"InformdSinkDown", `informd_sink_up == 0`, "10m", "A sink does not take events.", "`informd status` shows the last error."},
-		"informd_sink_lag_seconds":              {"InformdSinkLag", `informd_sink_lag_seconds > 300`, "2m", "A sink is behind; it loses history beyond `journal.historyPerObject` events of an object.", "Make the destination faster, or raise `journal.historyPerObject`."},
-		"informd_sink_dead_letters":             {"InformdDeadLetters", `informd_sink_dead_letters > 0`, "", "A dead-letter queue is not empty: a destination refused events for good.", "`informd deadletters list` shows the reasons."},
-		"informd_sink_trimmed_events_total":     {"InformdSinkGap", `increase(informd_sink_trimmed_events_total[1h]) > 0`, "", "Events left the journal before a sink had them; the sink got a gap.", "Raise `journal.historyPerObject` or `journal.maxBytes`, or make the sink faster; see [gaps](troubleshooting.md#gaps)."},
-		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "", "The code of a sink has a bug.", "Report the bug with the stack in the log."},
-		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason."},
-		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "", "The journal lost acknowledged events; informd declared a gap.", "Check the storage of the journal."},
-		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "", "The server of the journal refused an event for good.", "Correct the setting that the log names."},
-		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "", "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster."},
-		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "", "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error."},
+		"informd_target_state":                  {"InformdTargetNotWatched", `informd_target_state{state=~"degraded|forbidden"} > 0`, "5m", "informd does not watch a resource.", "`informd status` names the reason.", false},
+		"informd_target_blocked_seconds":        {"InformdTargetBlocked", `informd_target_blocked_seconds > 60`, "", "A target waits for the journal, which is full or does not answer.", "`informd status` shows the problem of the journal.", true},
+		"informd_target_rejected_total":         {"InformdObjectRejected", `increase(informd_target_rejected_total[1h]) > 0`, "", "informd cannot emit an object of the API server.", "Read the dead letters of the source.", false},
+		"informd_target_gaps_total":             {"InformdGap", `increase(informd_target_gaps_total[1h]) > 0 or (informd_target_gaps_total > 0 unless informd_target_gaps_total offset 1h)`, "", "Revisions of a target may be missing.", "The log line and the gap event name the reason; see [gaps](troubleshooting.md#gaps).", false},
+		"informd_audit_divergences_total":       {"InformdAuditDivergence", `increase(informd_audit_divergences_total[1d]) > 0`, "", "The announced state of an object differed from etcd; informd announced it again.", "Report the bug with the log lines of the objects.", false},
+		"informd_audit_mismatches_total":        {"InformdAPIServerCacheWrong", `increase(informd_audit_mismatches_total[1d]) > 0`, "", "The watch cache of an API server is wrong.", "Restart the kube-apiserver that the log names.", false},
+		"informd_sink_up":                       {"InformdSinkDown", `informd_sink_up == 0`, "10m", "A sink does not take events.", "`informd status` shows the last error.", true},
+		"informd_sink_lag_seconds":              {"InformdSinkLag", `informd_sink_lag_seconds > 300`, "2m", "A sink is behind; it loses history once the journal is nearly full.", "`informd status` shows whether it fails or is slow.", false},
+		"informd_sink_dead_letters":             {"InformdDeadLetters", `informd_sink_dead_letters > 0`, "", "A dead-letter queue is not empty: a destination refused events for good.", "`informd deadletters list` shows the reasons.", false},
+		"informd_sink_trimmed_events_total":     {"InformdSinkGap", `increase(informd_sink_trimmed_events_total[1h]) > 0`, "", "Events left the journal before a sink had them; the sink got a gap.", "Raise `journal.maxBytes`, or make the sink faster; see [gaps](troubleshooting.md#gaps).", false},
+		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "", "The code of a sink has a bug.", "Report the bug with the stack in the log.", false},
+		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason.", true},
+		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "", "The journal lost acknowledged events; informd declared a gap.", "Check the disk of the journal.", true},
+		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "", "The server of the journal refused an event for good.", "Correct the setting that the log names.", false},
+		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "", "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster.", true},
+		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "", "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error.", false},
 	}
 }
 
@@ -152,7 +157,7 @@ Counters start at 0 when informd starts.
 - The label ` + "`sink`" + ` is the name of the sink.
 - The label ` + "`namespace`" + ` has at most 32 values; further namespaces count as ` + "`(other)`" + `.
 
-[deploy/prometheus-rules.yaml](../deploy/prometheus-rules.yaml) has the rules of all alerts, for Prometheus. [troubleshooting.md](troubleshooting.md#alerts) has an entry for each alert.
+[deploy/prometheus-rules.yaml](../deploy/prometheus-rules.yaml) has the rules of all alerts, for Prometheus. [troubleshooting.md](troubleshooting.md#alerts) has what to do about each.
 
 [deploy/grafana-dashboard.json](../deploy/grafana-dashboard.json) is a dashboard for Grafana: flow, lag, targets by state, gaps, journal, dead letters and API requests. Import it, and select the Prometheus data source.
 `
@@ -187,6 +192,7 @@ type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
 	For         string            `json:"for,omitempty"`
+	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 }
 
@@ -202,10 +208,14 @@ func rulesFile(t *testing.T, metrics []metric) string {
 	link := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 	for _, m := range metrics {
 		if a, ok := alerts()[m.name]; ok {
-			group.Rules = append(group.Rules, rule{a.name, a.expr, a.hold, map[string]string{
+			severity := "warning"
+			if a.critical {
+				severity = "critical"
+			}
+			group.Rules = append(group.Rules, rule{a.name, a.expr, a.hold, map[string]string{"severity": severity}, map[string]string{
 				"summary":     a.meaning,
 				"description": link.ReplaceAllString(a.next, "$1"),
-				"runbook_url": "https://github.com/informd/informd/blob/main/docs/troubleshooting.md#alerts",
+				"runbook_url": "https://github.com/informd/informd/blob/main/docs/troubleshooting.md#" + strings.ToLower(a.name),
 			}})
 		}
 	}
@@ -244,7 +254,14 @@ func TestMetricsPage(t *testing.T) {
 			t.Errorf("%s is not on the page once", m.name)
 		}
 	}
-	for name := range alerts() {
+	runbook, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range alerts() {
+		if !strings.Contains(string(runbook), "\n### "+a.name+"\n") {
+			t.Errorf("docs/troubleshooting.md has no entry for %s", a.name)
+		}
 		if !slices.ContainsFunc(metrics, func(m metric) bool { return m.name == name }) {
 			t.Errorf("the alert of %s has no metric", name)
 		}

@@ -72,6 +72,16 @@ func charts() []chartRow {
 				{`sum(increase(informd_journal_dropped_total{$of}[$__rate_interval]))`, "removed when full"},
 			}},
 		}},
+		{"Disk of the journal", []chart{
+			{"Duration of syncs", "The median and the 99th percentile; events of new objects wait for a sync.", lines, "s", 0, []line{
+				{`histogram_quantile(0.5, sum by (le) (rate(informd_journal_sync_seconds_bucket{$of}[$__rate_interval])))`, "p50"},
+				{`histogram_quantile(0.99, sum by (le) (rate(informd_journal_sync_seconds_bucket{$of}[$__rate_interval])))`, "p99"},
+			}},
+			{"Bytes", "Appended events, and what is written, also by compaction.", lines, "Bps", 0, []line{
+				{`sum(rate(informd_journal_appended_bytes_total{$of}[$__rate_interval]))`, "appended"},
+				{`sum(rate(informd_journal_written_bytes_total{$of}[$__rate_interval]))`, "written"},
+			}},
+		}},
 		{"API requests", []chart{
 			{"Watches opened", "", lines, "ops", 0, []line{{`sum(rate(informd_target_watches_total{$of}[$__rate_interval]))`, "watches"}}},
 			{"Lists, and requests for old revisions", "", lines, "ops", 0, []line{

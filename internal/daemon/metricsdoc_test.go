@@ -137,7 +137,7 @@ func (m metric) kind() string {
 	switch {
 	case strings.HasSuffix(m.name, "_total"):
 		return "counter"
-	case m.name == "informd_sink_write_seconds":
+	case m.name == "informd_sink_write_seconds", m.name == "informd_journal_sync_seconds":
 		return "histogram"
 	default:
 		return "gauge"

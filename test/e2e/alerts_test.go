@@ -68,6 +68,7 @@ type rules struct {
 			Alert       string            `json:"alert"`
 			Expr        string            `json:"expr"`
 			For         string            `json:"for,omitempty"`
+			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
 		} `json:"rules"`
 	} `json:"groups"`

@@ -349,6 +349,39 @@ func TestNATSRepeatedAfterRestart(t *testing.T) {
 	}
 }
 
+// TestNATSObservedAgain: the journal has lost events that the stream has, with names that had
+// several objects. The watch brings them again, as observed now, before new ones.
+func TestNATSObservedAgain(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	options := config(t, server.URL(), useJetStream)
+	start := sinktest.Events(1)[0]
+	var events []event.Event
+	for rv := uint64(1001); rv <= 1040; rv++ {
+		e := start
+		e.UID, e.ResourceVersion, e.Time = fmt.Sprint("uid-", rv/4), rv, start.Time.Add(time.Duration(rv)*time.Second)
+		e.Op, e.ID = event.Modified, event.ObjectID(e.UID, rv, 0)
+		switch rv % 4 {
+		case 0:
+			e.Op = event.Added
+		case 3:
+			e.Op, e.ID = event.Deleted, event.DeletedID(e.UID, 0)
+		}
+		events = append(events, e)
+	}
+	deliver(t, open(t, options), events[:20])
+	for round, from := range []int{19, 10, 2} {
+		again := slices.Clone(events[from:])
+		for i := range again {
+			again[i].Time = again[i].Time.Add(time.Duration(round+1) * time.Hour)
+		}
+		for at := 0; at < len(again); at += 5 {
+			deliver(t, open(t, options), again[at:min(at+5, len(again))])
+		}
+		wantOnce(t, js, events)
+	}
+}
+
 // TestNATSDeletionFoundAgain announces deletions again, as after damage of the journal: long after
 // the duplicate window, and behind new events.
 func TestNATSDeletionFoundAgain(t *testing.T) {

@@ -5,7 +5,7 @@
 // default it is in CloudEvents binary mode: the attributes are headers
 // ([event.Event.AppendHeaders]), the data is the body. The format cloudevents is
 // structured mode: the body is the whole event, the content-type says so, and of
-// the headers ce-id, ce-resourceversion and ce-time are there. The format raw has the
+// the headers ce-id, ce-resourceversion, ce-time and ce-replay are there. The format raw has the
 // headers of binary mode and [event.Event.Raw] as the body. Package deliver calls
 // the sink; the sink does not route, retry or keep a cursor, and it is not the journal,
 // which has a separate stream.

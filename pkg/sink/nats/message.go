@@ -16,6 +16,7 @@ const (
 	headerID       = "ce-id"
 	headerRevision = "ce-resourceversion"
 	headerTime     = "ce-time"
+	headerReplay   = "ce-replay"
 
 	// maxSubject keeps the protocol line under the server's default of 4,096
 	// bytes with room for the reply subject and the sizes: a longer line ends the
@@ -92,7 +93,7 @@ func (m *maker) fits(limit int64) bool {
 // which the sink knows its own messages. With all of them, readers of CloudEvents
 // would take the message for one in binary mode.
 func inStructured(name string) bool {
-	return name == headerID || name == headerRevision || name == headerTime
+	return name == headerID || name == headerRevision || name == headerTime || name == headerReplay
 }
 
 // streamMessage makes the message of an event for a stream, which takes each id once.

@@ -264,7 +264,7 @@ func (s *streamSink) restate(ctx context.Context, e *event.Event) error {
 	if err != nil {
 		return fmt.Errorf("read the last message of a repeated event's subject: %w", explainAPI(err))
 	}
-	if last[0].covers(e) {
+	if last[0].covers(e, true) {
 		return nil
 	}
 	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{last[0].condition()}

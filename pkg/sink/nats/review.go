@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type lastMessage struct {
 	id       string
 	revision uint64
 	time     time.Time
+	// found: a comparison found the end that it is, at a revision that may be much later.
+	found bool
 	// within is how much of the batch under review there is up to the message's event, and
 	// with it; 0 if the batch does not hold that event. Redelivered is what that event is.
 	within      int
@@ -70,7 +73,7 @@ func (s *streamSink) reviewDeletions(ctx context.Context, batch []event.Event, f
 	}
 	answers, err := s.lastMessages(ctx, ask)
 	for n := range answers {
-		found[at[n]].held = answers[n].id == headerOf(&batch[at[n]], headerID)
+		found[at[n]].held = answers[n].id == idOf(&batch[at[n]])
 	}
 	return found, err
 }
@@ -83,7 +86,7 @@ func (s *streamSink) reviewFirst(ctx context.Context, batch []event.Event) ([]fi
 	newest := map[string]*lastMessage{} // by subject; nil: an event of the batch will be newer
 	places := make(map[occurrence]int, len(batch))
 	for i := range slices.Backward(batch) { // the first of several counts
-		places[occurrence{headerOf(&batch[i], headerID), batch[i].Time.UnixMicro()}] = i
+		places[occurrence{idOf(&batch[i]), batch[i].Time.UnixMicro()}] = i
 	}
 	for s.doubt > 0 && len(found) < len(batch) {
 		part := batch[len(found):min(len(batch), len(found)+s.doubt)]
@@ -121,7 +124,7 @@ func (s *streamSink) judge(i int, e *event.Event, newest map[string]*lastMessage
 		// as only one is ever on its way.
 		s.doubt--
 		return finding{}
-	case i < last.within && (last.redelivered || !e.Redelivered), last.covers(e):
+	case i < last.within && (last.redelivered || !e.Redelivered), last.covers(e, false):
 		s.doubt = window
 		return finding{held: true}
 	}
@@ -171,6 +174,7 @@ func readLast(sequence uint64, h client.Header) lastMessage {
 	last := lastMessage{sequence: sequence, id: h.Get(headerID)}
 	last.revision, _ = strconv.ParseUint(h.Get(headerRevision), 10, 64) // 0: unknown
 	last.time, _ = time.Parse(time.RFC3339Nano, h.Get(headerTime))      // zero: unknown
+	last.found = h.Get(headerReplay) == "true"
 	return last
 }
 
@@ -196,32 +200,53 @@ func (last *lastMessage) place(batch []event.Event, places map[occurrence]int) {
 // Later means a higher epoch, or a higher revision within it, that was observed no
 // earlier. Neither would do alone: a journal in memory counts epochs from 0 again. An
 // event that an operator wants once more is sent whatever came after it, and each
-// snapshot has its own beginning and end.
+// snapshot has its own beginning and end. Taken says that the stream has refused the id
+// as one that it took before.
 // If in doubt it is no: a repeated event does no harm, as what comes
 // after it is repeated as well (see restate); a missing one does.
-func (last *lastMessage) covers(e *event.Event) bool {
+func (last *lastMessage) covers(e *event.Event, taken bool) bool {
 	switch {
 	case last.sequence == 0:
 		return false
-	case last.id == headerOf(e, headerID):
+	case last.id == idOf(e):
 		return true
-	case e.ResourceVersion == 0 || e.Redelivered || e.Op.Bounds() || last.time.Before(e.Time.Truncate(time.Microsecond)):
+	case e.ResourceVersion == 0 || e.Redelivered || e.Op.Bounds():
 		return false
 	}
 	_, _, lastEpoch := event.ParseID(last.id)
+	if last.time.Before(e.Time.Truncate(time.Microsecond)) {
+		return lastEpoch == e.Epoch && last.follows(e, taken)
+	}
 	return lastEpoch > e.Epoch || lastEpoch == e.Epoch && last.revision > e.ResourceVersion
+}
+
+// follows reports whether the message comes later in one history than an event that was observed
+// again: a power loss, or damage of the journal, takes what the sink has, and the watch brings it
+// again. What announces an object says nothing: it may be again in the state that it had before.
+func (last *lastMessage) follows(e *event.Event, taken bool) bool {
+	if e.Run != 0 || e.Op == event.Snapshot || e.Op == event.Entered || e.Op.Control() {
+		return false
+	}
+	uid, _, _ := strings.Cut(idOf(e), ":")
+	switch same := strings.HasPrefix(last.id, uid+":"); {
+	case same:
+		return e.Op != event.Deleted && last.revision > e.ResourceVersion
+	case !taken: // without time the revision of an object created since may be of another history
+		return false
+	}
+	return e.Op == event.Deleted || last.revision > e.ResourceVersion && !last.found
 }
 
 // condition is the value of the header that ties a message to this one being the
 // subject's last.
 func (last *lastMessage) condition() string { return strconv.FormatUint(last.sequence, 10) }
 
-// headerOf returns the event's header as it is sent.
-func headerOf(e *event.Event, name string) (value string) {
-	e.AppendHeaders(func(n, v string) {
-		if n == name {
-			value = v
+// idOf returns the id of an event as its header has it.
+func idOf(e *event.Event) (id string) {
+	e.AppendHeaders(func(name, value string) {
+		if name == headerID {
+			id = value
 		}
 	})
-	return value
+	return id
 }

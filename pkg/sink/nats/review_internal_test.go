@@ -27,39 +27,55 @@ func TestCovers(t *testing.T) {
 		}
 		return e
 	}
+	other := func(op event.Op, rv uint64, found bool) event.Event {
+		e := at(op, rv, 0, 0)
+		e.ID, e.UID, e.Replay = strings.Replace(e.ID, "u", "v", 1), "v", found
+		return e
+	}
 	tests := map[string]struct {
 		last, sent event.Event
+		taken      bool // the stream has refused the id as known
 		want       bool
 	}{
-		"the event itself":                 {at(event.Modified, 10, 0, 0), at(event.Modified, 10, 0, 0), true},
-		"itself, observed again":           {at(event.Modified, 10, 0, 0), at(event.Snapshot, 10, 0, time.Hour), true},
-		"a deletion found twice":           {at(event.Deleted, 10, 0, 0), at(event.Deleted, 12, 0, time.Hour), true},
-		"a later one":                      {at(event.Modified, 11, 0, time.Second), at(event.Modified, 10, 0, 0), true},
-		"a later one at the same time":     {at(event.Modified, 11, 0, 0), at(event.Modified, 10, 0, 0), true},
-		"the deletion":                     {at(event.Deleted, 11, 0, time.Second), at(event.Modified, 10, 0, 0), true},
-		"an earlier one":                   {at(event.Modified, 9, 0, -time.Second), at(event.Modified, 10, 0, 0), false},
-		"left at the same revision":        {at(event.Left, 10, 0, time.Second), at(event.Modified, 10, 0, 0), false},
-		"before a rollback":                {at(event.Modified, 99, 0, -time.Second), at(event.Modified, 10, 1, 0), false},
-		"before a rollback, wrong clock":   {at(event.Modified, 99, 0, time.Second), at(event.Modified, 10, 1, 0), false},
-		"before an uncounted rollback":     {at(event.Modified, 99, 0, -time.Second), at(event.Snapshot, 10, 0, 0), false},
-		"after the rollback, from before":  {at(event.Modified, 99, 1, time.Second), at(event.Modified, 10, 0, 0), true},
-		"lower after the rollback":         {at(event.Modified, 9, 1, time.Second), at(event.Modified, 10, 0, 0), true},
-		"of an earlier count of epochs":    {at(event.Modified, 99, 1, -time.Second), at(event.Modified, 10, 0, 0), false},
-		"an event without revision number": {at(event.Modified, 99, 0, time.Second), at(event.Modified, 0, 0, 0), false},
+		"the event itself":                        {at(event.Modified, 10, 0, 0), at(event.Modified, 10, 0, 0), false, true},
+		"itself, observed again":                  {at(event.Modified, 10, 0, 0), at(event.Snapshot, 10, 0, time.Hour), false, true},
+		"a deletion found twice":                  {at(event.Deleted, 10, 0, 0), at(event.Deleted, 12, 0, time.Hour), false, true},
+		"a later one":                             {at(event.Modified, 11, 0, time.Second), at(event.Modified, 10, 0, 0), false, true},
+		"a later one at the same time":            {at(event.Modified, 11, 0, 0), at(event.Modified, 10, 0, 0), false, true},
+		"the deletion":                            {at(event.Deleted, 11, 0, time.Second), at(event.Modified, 10, 0, 0), false, true},
+		"an earlier one":                          {at(event.Modified, 9, 0, -time.Second), at(event.Modified, 10, 0, 0), false, false},
+		"left at the same revision":               {at(event.Left, 10, 0, time.Second), at(event.Modified, 10, 0, 0), false, false},
+		"before a rollback":                       {at(event.Modified, 99, 0, -time.Second), at(event.Modified, 10, 1, 0), false, false},
+		"before a rollback, wrong clock":          {at(event.Modified, 99, 0, time.Second), at(event.Modified, 10, 1, 0), false, false},
+		"before an uncounted rollback":            {at(event.Modified, 99, 0, -time.Second), at(event.Snapshot, 10, 0, 0), false, false},
+		"after the rollback, from before":         {at(event.Modified, 99, 1, time.Second), at(event.Modified, 10, 0, 0), false, true},
+		"lower after the rollback":                {at(event.Modified, 9, 1, time.Second), at(event.Modified, 10, 0, 0), false, true},
+		"of an earlier count of epochs":           {at(event.Modified, 99, 1, -time.Second), at(event.Modified, 10, 0, 0), false, false},
+		"an event without revision number":        {at(event.Modified, 99, 0, time.Second), at(event.Modified, 0, 0, 0), false, false},
+		"observed again, behind a later state":    {at(event.Modified, 11, 0, 0), at(event.Modified, 10, 0, time.Hour), false, true},
+		"observed again, behind the deletion":     {at(event.Deleted, 11, 0, 0), at(event.Left, 10, 0, time.Hour), false, true},
+		"the deletion behind what it had before":  {at(event.Modified, 10, 0, 0), at(event.Deleted, 11, 0, time.Hour), true, false},
+		"back as it was when it left":             {at(event.Left, 11, 0, 0), at(event.Snapshot, 10, 0, time.Hour), true, false},
+		"entered as it was when it left":          {at(event.Left, 11, 0, 0), at(event.Entered, 10, 0, time.Hour), true, false},
+		"observed again, the name has another":    {other(event.Modified, 11, false), at(event.Modified, 10, 0, time.Hour), true, true},
+		"another history, another object":         {other(event.Modified, 11, false), at(event.Modified, 10, 0, time.Hour), false, false},
+		"another object, which a list lacked":     {other(event.Deleted, 11, true), at(event.Modified, 10, 0, time.Hour), true, false},
+		"a deletion found behind another object":  {other(event.Modified, 9, false), at(event.Deleted, 12, 0, time.Hour), true, true},
+		"another deletion found behind an object": {other(event.Modified, 9, false), at(event.Deleted, 12, 0, time.Hour), false, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			last := readLast(7, form{"k8s", Binary}.message(&tt.last).Header)
-			if got := last.covers(&tt.sent); got != tt.want {
+			if got := last.covers(&tt.sent, tt.taken); got != tt.want {
 				t.Errorf("%s covers %s: %t, want %t", tt.last.ID, tt.sent.ID, got, tt.want)
 			}
 		})
 	}
 	e := at(event.Modified, 10, 0, 0)
-	if none := (&lastMessage{}); none.covers(&e) {
+	if none := (&lastMessage{}); none.covers(&e, true) {
 		t.Error("no message covers an event")
 	}
-	if foreign := readLast(7, client.Header{"Ce-Id": {e.ID}, headerRevision: {"x"}, headerTime: {"y"}}); foreign.covers(&e) {
+	if foreign := readLast(7, client.Header{"Ce-Id": {e.ID}, headerRevision: {"x"}, headerTime: {"y"}}); foreign.covers(&e, true) {
 		t.Error("somebody else's message covers an event")
 	}
 }
@@ -168,7 +184,7 @@ func TestRepeatedIsNotCovered(t *testing.T) {
 		e := event.Event{
 			ID: c.id, Op: c.op, ResourceVersion: 5, Time: now.Add(-time.Second), Cluster: "c", Resource: "pods", Name: "x", UID: "u", Redelivered: c.again,
 		}
-		if got := last.covers(&e); got != c.want {
+		if got := last.covers(&e, false); got != c.want {
 			t.Errorf("%s: covered %t, want %t", c.id, got, c.want)
 		}
 	}

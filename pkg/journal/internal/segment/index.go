@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"iter"
 
 	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -53,6 +52,9 @@ type Index struct {
 type Part struct {
 	Target         string
 	Offset, Length uint32
+	// sum is the checksum of the bytes, for those that are read once more. It is not in the file,
+	// which has one over all.
+	sum uint32
 }
 
 // Head is the head of a record in an index file.
@@ -162,7 +164,7 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 	x.Parts = nil
 	for i, target := range targets {
 		dst = binary.AppendUvarint(appendText(dst, []byte(target)), uint64(len(heads[i])))
-		x.Parts = append(x.Parts, Part{Target: target, Length: uint32(len(heads[i]))})
+		x.Parts = append(x.Parts, Part{Target: target, Length: uint32(len(heads[i])), sum: checksum(heads[i])})
 	}
 	for i, part := range heads {
 		x.Parts[i].Offset = uint32(len(dst) - start)
@@ -228,6 +230,10 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 	if rest.bad || at != len(b) {
 		return nil, fmt.Errorf("%w: %s is cut off", ErrInvalid, of.Index())
 	}
+	for i := range x.Parts {
+		p := &x.Parts[i]
+		p.sum = checksum(b[p.Offset:][:p.Length])
+	}
 	return x, nil
 }
 
@@ -239,18 +245,20 @@ func (x *Index) entry(b []byte) Entry {
 	}
 }
 
-// Heads returns the heads in the bytes of a [Part]. It ends at bytes that are no heads, which the
-// checksum of the file excludes.
-func Heads(part []byte) iter.Seq[Head] {
-	return func(yield func(Head) bool) {
-		rest := reader{left: part}
-		for len(rest.left) > 0 {
-			h := Head{Entry: uint32(rest.number()), Seq: rest.number(), Time: int64(rest.number()), Head: rest.text()}
-			if rest.bad || !yield(h) {
-				return
-			}
-		}
+// Heads returns the heads in the bytes of the part, as they were read from the file. Its error wraps
+// [ErrInvalid]: the bytes are others than when the file was encoded or parsed.
+func (p *Part) Heads(bytes []byte) (heads []Head, err error) {
+	if len(bytes) != int(p.Length) || checksum(bytes) != p.sum {
+		return nil, fmt.Errorf("%w: its index file has changed", ErrInvalid)
 	}
+	for rest := (reader{left: bytes}); len(rest.left) > 0; {
+		h := Head{Entry: uint32(rest.number()), Seq: rest.number(), Time: int64(rest.number()), Head: rest.text()}
+		if rest.bad {
+			return nil, fmt.Errorf("%w: its index file has no heads", ErrInvalid)
+		}
+		heads = append(heads, h)
+	}
+	return heads, nil
 }
 
 // reader reads lengths and texts. It is bad after the bytes ended too early.

@@ -198,15 +198,8 @@ func (l *Log) load(f *found) error {
 		if index, err = segment.ParseIndex(bytes, f.Header); err != nil {
 			return err
 		}
-		targets, named = make([]string, len(index.Entries)), make([]*Named, len(index.Entries))
-		for _, part := range index.Parts {
-			for h := range segment.Heads(bytes[part.Offset:][:part.Length]) {
-				if e := &index.Entries[h.Entry]; e.Kind == record.Event {
-					targets[h.Entry] = part.Target
-				} else if named[h.Entry], err = parseNamed(e.Kind, h.Head); err != nil {
-					return err
-				}
-			}
+		if targets, named, err = contents(index, bytes); err != nil {
+			return err
 		}
 	}
 	l.last = max(l.last, f.First-1)
@@ -218,6 +211,27 @@ func (l *Log) load(f *found) error {
 	}
 	l.add(f.file)
 	return nil
+}
+
+// contents returns what the heads in an index file say of the entries: the targets of events, and
+// other records.
+func contents(index *segment.Index, bytes []byte) (targets []string, named []*Named, err error) {
+	targets, named = make([]string, len(index.Entries)), make([]*Named, len(index.Entries))
+	for i := range index.Parts {
+		part := &index.Parts[i]
+		heads, err := part.Heads(bytes[part.Offset:][:part.Length])
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, h := range heads {
+			if e := &index.Entries[h.Entry]; e.Kind == record.Event {
+				targets[h.Entry] = part.Target
+			} else if named[h.Entry], err = parseNamed(e.Kind, h.Head); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return targets, named, nil
 }
 
 func parseNamed(kind record.Kind, head []byte) (*Named, error) {

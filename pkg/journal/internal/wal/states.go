@@ -2,7 +2,6 @@ package wal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -94,13 +93,13 @@ func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head
 		return nil, nil
 	}
 	bytes, err := l.read(f.Index(), int64(parts[i].Offset), int(parts[i].Length))
-	if err == nil && len(bytes) < int(parts[i].Length) {
-		err = l.damaged(f.Name, 0, fmt.Errorf("%w: its index file has become shorter", segment.ErrInvalid))
-	}
 	if err != nil {
 		return nil, err
 	}
-	return slices.Collect(segment.Heads(bytes)), nil
+	if heads, err = parts[i].Heads(bytes); err != nil {
+		return nil, l.damaged(f.Name, 0, err)
+	}
+	return heads, nil
 }
 
 // Each calls take with the kept events of a key, oldest first, until that returns an error, which it

@@ -273,17 +273,26 @@ func (j *Disk) Restore(ctx context.Context, target string, last func(event.Event
 	if err := j.log.EachLast(target, last); err != nil {
 		return Checkpoint{}, j.errOf(err)
 	}
-	mark, ok := j.log.Get(record.Mark, target)
-	if !ok {
-		return Checkpoint{}, j.errOf(j.log.Failure())
+	mark, void := j.mark(target)
+	if mark == nil && j.log.Recovery.Void { // the damage may have taken it; an empty one says so to a later process
+		void = true
+		if err := j.Mark(ctx, target, nil); err != nil {
+			return Checkpoint{}, err
+		}
 	}
-	return Checkpoint{Mark: mark.Value, Void: mark.Void}, nil
+	return Checkpoint{Mark: mark, Void: void}, j.errOf(j.log.Failure())
+}
+
+// mark returns the checkpoint of a target, nil without one.
+func (j *Disk) mark(target string) (mark []byte, void bool) {
+	found, ok := j.log.Get(record.Mark, target)
+	return found.Value, found.Void || ok && len(found.Value) == 0
 }
 
 // Checkpointed reports whether a target has a valid checkpoint.
 func (j *Disk) Checkpointed(_ context.Context, target string) (bool, error) {
-	mark, ok := j.log.Get(record.Mark, target)
-	return ok && !mark.Void, j.errOf(j.log.Failure())
+	mark, void := j.mark(target)
+	return mark != nil && !void, j.errOf(j.log.Failure())
 }
 
 // Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that

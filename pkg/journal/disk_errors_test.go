@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -139,5 +140,39 @@ func TestCloseAfterAFailure(t *testing.T) {
 		if err := c.Close(); !errors.Is(err, journal.ErrClosed) {
 			t.Fatalf("Close: %v", err)
 		}
+	}
+}
+
+// TestCheckpointsOfALostLog: no segment is left, so that it is not known which targets had a
+// checkpoint. All are void, also in the next process, until they have one.
+func TestCheckpointsOfALostLog(t *testing.T) {
+	l := newLogTest(t)
+	l.add("added a")
+	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("5")))
+	l.ok(journal.SyncAll(t.Context(), l.Disk))
+	journal.Kill(l.Disk)
+	names, err := l.disk.Names()
+	l.ok(err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".idx") {
+			l.ok(l.disk.Remove(name))
+		}
+	}
+	void := func() bool {
+		at, err := l.Restore(t.Context(), "core/configmaps", func(event.Event) {})
+		l.ok(err)
+		return at.Void
+	}
+	l.open()
+	if !void() {
+		t.Error("the checkpoint is not void")
+	}
+	l.restart(true)
+	if !void() {
+		t.Error("the checkpoint is not void in the next process")
+	}
+	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("9")))
+	if void() {
+		t.Error("the new checkpoint is void")
 	}
 }

@@ -364,7 +364,7 @@ func (s *states) addBounds(synced event.Event) {
 	begin := synced
 	begin.SetBound(event.Begin, s.run, synced.ResourceVersion)
 	s.begins = append(s.begins, Entry{Event: begin})
-	if mark, ok := s.cursor.journal.log.Get(record.Mark, synced.Target); !ok || !mark.Void {
+	if _, void := s.cursor.journal.mark(synced.Target); !void {
 		synced.SetBound(event.Synced, s.run, synced.ResourceVersion)
 		s.ends = append(s.ends, Entry{Event: synced})
 	}

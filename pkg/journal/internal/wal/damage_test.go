@@ -42,6 +42,9 @@ func smallLog(t *testing.T, clean bool) *disktest.Disk {
 		if err == nil && i == 9 {
 			err = errors.Join(l.Sync(t.Context()), l.DropLetters(t.Context(), "sink", 1))
 		}
+		if err == nil && i == 14 { // one event and one mark are not synced
+			err = l.Sync(t.Context())
+		}
 		if err == nil && i == 9 { // all is sealed but the active segment
 			err = l.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}, 100)
 		}
@@ -180,9 +183,7 @@ func TestDamage(t *testing.T) {
 				if err := d.Remove(name); err != nil {
 					t.Fatal(err)
 				}
-				if name != names[len(names)-1] { // nothing tells that the newest file of a killed process is missing
-					checkDamaged(t, "without "+name, d, whole, mayMiss)
-				}
+				checkDamaged(t, "without "+name, d, whole, mayMiss)
 			}
 			t.Logf("%d bytes of %d files", bytes, len(names))
 		})
@@ -236,7 +237,7 @@ func TestIndexDamagedLater(t *testing.T) {
 	}
 }
 
-// A cut of the newest file leaves a prefix, and is declared where an index file shows it.
+// A cut of the newest file leaves a prefix, and is declared if it takes what was synced.
 func TestCut(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		base := smallLog(t, clean)
@@ -245,17 +246,75 @@ func TestCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{slices.Max(names), strings.Replace(slices.Max(names), ".log", ".idx", 1)} {
+		newest := slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") }))
+		for _, name := range []string{newest, strings.Replace(newest, ".log", ".idx", 1)} {
 			for cut := 0; cut < len(base.Content(name)); cut += step() {
 				d := base.Clone(uint64(cut))
 				d.Cut(name, cut+1)
-				mayMiss := nothing
-				if !clean {
-					mayMiss = func(string) bool { return true }
+				mayMiss := lastRecord
+				if clean {
+					mayMiss = nothing
 				}
 				checkDamaged(t, fmt.Sprintf("%d bytes cut off %s", cut+1, name), d, whole, mayMiss)
 			}
 		}
+	}
+}
+
+// TestCutOfWhatWasSynced: sinks may have what a killed process had synced, so a cut of it is declared.
+func TestCutOfWhatWasSynced(t *testing.T) {
+	base := disktest.New(1)
+	l, err := wal.Open(base, options())
+	if err == nil {
+		err = errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Sync(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Abandon()
+	const name = "00000001.00000000.log"
+	for cut := range len(base.Content(name)) {
+		d := base.Clone(1)
+		d.Cut(name, cut+1)
+		l, err := wal.Open(d, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.Recovery.Damaged() {
+			t.Errorf("%d bytes cut off: %+v, want a declared loss", cut+1, l.Recovery)
+		}
+		l.Abandon()
+		if _, declared := inspect(t, d); declared {
+			t.Fatal("a further start declares a loss")
+		}
+	}
+}
+
+// TestAllSegmentsLost: a log of which nothing is left but what was noted of it is not a new one.
+func TestAllSegmentsLost(t *testing.T) {
+	d := smallLog(t, true)
+	names, err := d.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if name != "synced" {
+			err = errors.Join(err, d.Remove(name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := wal.Open(d, smallOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !l.Recovery.Damaged() || l.Recovery.New {
+		t.Errorf("%+v, want a declared loss", l.Recovery)
+	}
+	l.Abandon()
+	if c, declared := inspect(t, d); declared || len(c) > 0 {
+		t.Errorf("a further start declares a loss: %v; has %v", declared, c)
 	}
 }
 

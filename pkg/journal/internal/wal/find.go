@@ -58,6 +58,9 @@ func (l *Log) find() (all []*found, verify bool, err error) {
 	if err == nil {
 		err = errors.Join(l.dropIndexes(names, all), l.identify(all))
 	}
+	if err == nil {
+		err = l.compareNoted(all)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -229,7 +232,10 @@ const shortWrite = writeBytes + 1<<20
 // cutEnd ends the log at the first invalid bytes, or the first missing segment, that no later record
 // says was synced. What is invalid before is damage.
 func (l *Log) cutEnd(all []*found) (left []*found, cut cutOff) {
-	synced := syncedUpTo(all)
+	synced := l.syncedUpTo(all)
+	if n := len(all); n > 0 && all[n-1].Number == synced.segment && all[n-1].Generation == 0 {
+		all[n-1].synced = max(all[n-1].synced, synced.offset)
+	}
 	next := uint32(1)
 	for i, f := range all {
 		if f.Number > next {
@@ -282,8 +288,16 @@ func (f *found) cut(offset int64) {
 	f.last = lastOf(f.index, f.First-1)
 }
 
-// syncedUpTo is the place that the segments say everything before was synced.
-func syncedUpTo(all []*found) (up place) {
+// syncedUpTo is the place before which everything was synced.
+func (l *Log) syncedUpTo(all []*found) (up place) {
+	later := func(at place) {
+		// A segment that was rewritten has other offsets.
+		if up.before(at) && !slices.ContainsFunc(all, func(of *found) bool {
+			return of.Generation > 0 && of.Number <= at.segment && at.segment <= of.Through
+		}) {
+			up = at
+		}
+	}
 	for _, f := range all {
 		if f.synced > 0 {
 			up = place{f.Number, f.synced}
@@ -294,15 +308,10 @@ func syncedUpTo(all []*found) (up place) {
 			}
 			number, size := binary.Uvarint(n.Value)
 			offset, _ := binary.Uvarint(n.Value[max(size, 0):])
-			at := place{uint32(number), int64(offset)}
-			// A segment that was rewritten has other offsets.
-			if up.before(at) && !slices.ContainsFunc(all, func(of *found) bool {
-				return of.Generation > 0 && of.Number <= at.segment && at.segment <= of.Through
-			}) {
-				up = at
-			}
+			later(place{uint32(number), int64(offset)})
 		}
 	}
+	later(l.before)
 	return up
 }
 

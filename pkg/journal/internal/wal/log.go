@@ -113,6 +113,7 @@ type Log struct {
 	// nanoseconds since 1970; 0 without one.
 	writing, syncing atomic.Int64
 
+	noting     disk.File  // of what is synced; of the syncing goroutine, and nil before the first sync
 	compacting sync.Mutex // held by Compact, and taken before the files are closed
 
 	mu       sync.Mutex
@@ -137,6 +138,7 @@ type Log struct {
 	space    chan struct{} // closed when records were removed or the limit has risen
 	synced   place
 	noted    place         // in the last synced record
+	before   place         // up to where earlier processes have synced, as they have noted
 	hard     uint64        // the first hard event that is not synced, 0 without one
 	nextHard uint64        // the first one that the sync in progress does not cover
 	round    chan struct{} // closed when a sync has ended
@@ -221,6 +223,10 @@ func (l *Log) closeFiles() {
 	defer l.mu.Unlock()
 	for _, f := range l.files {
 		l.closeFile(f)
+	}
+	if l.noting != nil {
+		_ = l.noting.Close()
+		l.noting = nil
 	}
 }
 

@@ -91,9 +91,11 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
+	lacksEnd := l.lacksEnd(all)
+	l.Recovery.Void = l.Recovery.Void || lacksEnd
 	all, cut := l.cutEnd(all)
 	// The first start may have been interrupted before it had synced anything.
-	l.Recovery.New = len(all) == 0 && !cut.odd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
+	l.Recovery.New = len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
 	for i := range all {
 		l.noteLost(all, i)
 	}
@@ -106,6 +108,7 @@ func (l *Log) recover() error {
 		}
 	}
 	before, clean := l.lastStart()
+	clean = clean && !lacksEnd
 	if !l.Recovery.New {
 		l.suspect(&before, clean, cut.odd)
 	}

@@ -64,6 +64,9 @@ func (l *Log) syncAll() error {
 	if err := l.syncFiles(open, newFile); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
+	if err := l.noteSynced(end); err != nil {
+		return fmt.Errorf("note what is synced: %w", err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.synced, l.hard = end, l.nextHard

@@ -1,0 +1,90 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
+// length, and a CRC32C. Without it a log whose end was cut off after the sync, so that sinks have more,
+// would look like one that a crash has cut.
+//
+// It is written behind each sync, and not synced itself: a power loss may leave an older place or none.
+// A place that is there was synced.
+const (
+	syncedFile = "synced"
+	syncedSize = 16 + 4 + 8 + 4
+)
+
+// noteSynced writes up to where all is synced, at first into a new file, which takes the place of
+// that of an earlier process. On a full disk the place before stays.
+func (l *Log) noteSynced(up place) error {
+	b := append(make([]byte, 0, syncedSize), l.id[:]...)
+	b = binary.LittleEndian.AppendUint32(b, up.segment)
+	b = binary.LittleEndian.AppendUint64(b, uint64(up.offset))
+	b = binary.LittleEndian.AppendUint32(b, checksum(b))
+	var err error
+	if l.noting == nil {
+		err = l.beginSynced(b)
+	} else {
+		_, err = l.noting.WriteAt(b, 0)
+	}
+	l.written.Add(syncedSize)
+	if disk.IsFull(err) {
+		return nil
+	}
+	return err
+}
+
+func (l *Log) beginSynced(content []byte) error {
+	const temporary = syncedFile + segment.TemporarySuffix
+	if err := l.removeFile(temporary); err != nil {
+		return err
+	}
+	f, err := l.dir.Create(temporary)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(content, 0); err == nil {
+		err = l.dir.Rename(temporary, syncedFile)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.noting = f
+	return nil
+}
+
+// compareNoted reads what an earlier process has noted. What is not whole, or of another log, says
+// nothing.
+func (l *Log) compareNoted(all []*found) error {
+	b, err := l.read(syncedFile, 0, syncedSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || len(b) < syncedSize || checksum(b[:28]) != binary.LittleEndian.Uint32(b[28:]) {
+		return err
+	}
+	known := slices.ContainsFunc(all, func(f *found) bool { return !f.headless })
+	if !known || l.id == [16]byte(b) {
+		l.before = place{binary.LittleEndian.Uint32(b[16:]), int64(binary.LittleEndian.Uint64(b[20:]))}
+	}
+	return nil
+}
+
+// lacksEnd reports whether segments are missing behind the last one that were synced.
+func (l *Log) lacksEnd(all []*found) bool {
+	through := uint32(0)
+	for _, f := range all {
+		through = f.Through
+	}
+	return through < l.before.segment
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }

@@ -134,3 +134,32 @@ func count(events []event.Event, op event.Op) (n int) {
 	}
 	return n
 }
+
+// TestLostJournalAnnouncesTheUnchanged: behind a void checkpoint an object comes again also if
+// nothing has changed since its last event that a change filter of the resource, or of a reader
+// of the log, asks about.
+func TestLostJournalAnnouncesTheUnchanged(t *testing.T) {
+	ofReader := things()
+	ofReader.TellUnchanged = []string{"metadata.labels"}
+	for name, wanted := range map[string]dynwatch.Resource{"of the resource": gated(), "of a reader": ofReader} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			api.put("a", "y", "1")
+			r := start(t, api, wanted)
+			r.caughtUp()
+			n := len(r.log.all())
+			r.stop(false)
+			r.log.set(func() { r.log.void = true })
+			api.put("a", "x", "1") // 103
+			r.begin(wanted)
+			r.announcesAll(n)
+			for _, e := range r.log.all()[n:] {
+				if !e.Op.Control() && e.Op != event.Snapshot {
+					t.Errorf("%s: a change filter decides about it", lines([]event.Event{e}))
+				}
+			}
+			checkStream(t, r.log.all(), r.api)
+		})
+	}
+}

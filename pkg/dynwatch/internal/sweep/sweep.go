@@ -147,14 +147,11 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
 		return nil
 	}
-	same, err := t.sameState(ctx, s, e, o)
-	switch {
-	case err != nil:
+	if t.First.Lost && e.Run != t.First.Run {
+		return t.Repeat(ctx, o, e, t.First.Run) // consumers need each object, also what change filters would leave out
+	}
+	if same, err := t.sameState(ctx, s, e, o); same || err != nil {
 		return err
-	case same && t.First.Lost && e.Run != t.First.Run:
-		return t.Repeat(ctx, o, e, t.First.Run)
-	case same:
-		return nil
 	}
 	return t.Announce(ctx, event.Modified, o, e, true)
 }

@@ -29,7 +29,7 @@ import (
 
 const keptHistory = `The journal keeps the last events of each object (journal.historyPerObject, 16 by default).
 Once every sink has the deletion of an object, the journal keeps only that deletion, with the
-last state. A memory journal keeps none. If no informd runs with this config, the
+last state. A memory journal ends with its informd. If no informd runs with this config, the
 command reads the journal itself, and changes nothing in it.
 
 The resource of an object is its plural name, with its group unless that is core:

@@ -150,13 +150,12 @@ func Open(c DiskConfig) (*Disk, error) {
 	return j, nil
 }
 
-// refuseEmbedded is an error if the directory has a journal of type embedded.
+// refuseEmbedded is an error if the directory has a journal of type embedded, which earlier builds had.
 func refuseEmbedded(dir string) error {
 	older := filepath.Join(dir, "jetstream")
 	if _, err := os.Lstat(older); err == nil {
-		return fmt.Errorf("journal.dir %s has an embedded journal, which a journal of type log cannot read: "+
-			"set journal.type: embedded, or another journal.dir, with which each resource begins with a snapshot; "+
-			"or move %s away", dir, older)
+		return fmt.Errorf("journal.dir %s has an embedded journal of an earlier build, which informd cannot read: "+
+			"move %s away, or set another journal.dir; each resource then begins with a snapshot", dir, older)
 	}
 	return nil
 }

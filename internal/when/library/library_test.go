@@ -138,7 +138,8 @@ func TestDearCalls(t *testing.T) {
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, %v", expression, got, err)
 		}
-		if took := time.Since(start); took > time.Minute {
+		// A loop may end with its context, after a minute.
+		if took := time.Since(start); took > 2*time.Minute {
 			t.Errorf("%s: took %v", expression, took)
 		}
 	}

@@ -92,7 +92,6 @@ func newTargetCollector(list func() []dynwatch.TargetStatus) *targetCollector {
 			counter("target_rejected_total", "An object of the API server that informd cannot emit; it is in the dead letters of the source.", func(t status) uint64 { return t.Rejected }),
 			counter("target_unchanged_total", "A change without an event, because emitWhen filtered it out.", func(t status) uint64 { return t.Unchanged }),
 			counter("target_unpaired_total", "An event without its changes, because the previous state of the object is unknown.", func(t status) uint64 { return t.Unpaired }),
-			gauge("target_state_bytes", "A byte of memory for the last states of objects, which changes needs with a memory journal.", func(t status) float64 { return float64(t.StateBytes) }),
 			counter("target_watches_total", "A watch that informd opened.", func(t status) uint64 { return t.Watches }),
 			counter("target_failures_total", "A request or a watch that ended with an error.", func(t status) uint64 { return t.Failures }),
 			counter("target_lists_total", "A complete list of the target.", func(t status) uint64 { return t.Lists }),

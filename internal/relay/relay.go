@@ -170,9 +170,6 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	return last, found, err
 }
 
-// KeepsLast implements [journal.Log].
-func (j *Journal) KeepsLast() bool { return true }
-
 // Failed implements [journal.Log]. A journal that can be opened again has not failed.
 func (j *Journal) Failed() <-chan struct{} { return j.failed.Done() }
 

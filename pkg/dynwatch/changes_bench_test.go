@@ -17,52 +17,43 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 )
 
 // benchObjects is how many objects there are.
 const benchObjects = 1000
 
 // BenchmarkChanges watches Pods of 8.5 KB of which a status changes, from the response
-// to the journal: with what an entry may ask for, per event and journal. cpu-ns/op is the
-// time of the processor, the API server's, which is in the process, included; B/object
-// is what is kept in memory of each object.
+// to the journal: with what an entry may ask for, per event. cpu-ns/op is the
+// time of the processor, the API server's, which is in the process, included.
 func BenchmarkChanges(b *testing.B) {
-	for _, kind := range []string{"memory", "embedded"} {
-		for _, asked := range []struct {
-			name string
-			dynwatch.Changes
-		}{
-			{"plain", dynwatch.Changes{}},
-			{"paths", dynwatch.Changes{Paths: true}},
-			{"patch", dynwatch.Changes{Patch: true}},
-			{"old", dynwatch.Changes{Old: true}},
-		} {
-			b.Run(kind+"/"+asked.name, func(b *testing.B) {
-				if kind == "memory" {
-					benchmarkChanges(b, memoryLog(b), asked.Changes)
-				} else {
-					benchmarkChanges(b, diskLog(b, "bench"), asked.Changes)
-				}
-			})
-		}
+	for name, wanted := range map[string]dynwatch.Resource{
+		"plain":            {},
+		"changed":          {Changes: dynwatch.Changes{Paths: true}},
+		"patch":            {Changes: dynwatch.Changes{Patch: true}},
+		"oldObject":        {Changes: dynwatch.Changes{Old: true}},
+		"emitWhen.changed": {OnlyWhenChanged: []string{"spec", "metadata.labels", "status.containerStatuses"}},
+		"emitWhen.noop":    {SuppressNoop: true},
+		"match.changed":    {TellUnchanged: []string{"spec", "metadata.labels", "status.phase"}},
+	} {
+		wanted.Version, wanted.Resource = "v1", "pods"
+		b.Run(name, func(b *testing.B) { benchmarkChanges(b, wanted) })
 	}
 }
 
-func benchmarkChanges(b *testing.B, log dynwatch.Log, asked dynwatch.Changes) {
+func benchmarkChanges(b *testing.B, wanted dynwatch.Resource) {
 	b.Helper()
 	begin := make(chan struct{})
 	server := httptest.NewServer(newPodServer(begin, b.N))
 	defer server.Close()
 	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: log, RedactionKey: previewKey(),
+		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: diskLog(b, "bench"), RedactionKey: previewKey(),
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	if err := m.Apply([]dynwatch.Resource{{Version: "v1", Resource: "pods", Changes: asked}}); err != nil {
+	if err := m.Apply([]dynwatch.Resource{wanted}); err != nil {
 		b.Fatal(err)
 	}
 	poll := time.NewTicker(time.Millisecond)
@@ -83,7 +74,6 @@ func benchmarkChanges(b *testing.B, log dynwatch.Log, asked dynwatch.Changes) {
 	close(begin)
 	s := wait(func(s dynwatch.TargetStatus) bool { return s.Events[event.Modified] >= uint64(b.N) })
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
-	b.ReportMetric(float64(s.StateBytes)/benchObjects, "B/object")
 	if s.Unpaired > 0 {
 		b.Errorf("%d events do not say what has changed", s.Unpaired)
 	}
@@ -97,33 +87,6 @@ func cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// memoryLog is a journal in memory, and a sink that reads it.
-func memoryLog(b *testing.B) dynwatch.Log {
-	b.Helper()
-	j := journal.NewMemory(64 << 20)
-	c, err := j.Open("bench", journal.FromNow)
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, done := context.WithoutCancel(b.Context()), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			entries, err := c.Read(ctx, 256)
-			if err != nil || c.Commit(ctx, entries[len(entries)-1].Seq) != nil {
-				return
-			}
-		}
-	}()
-	b.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			b.Error(err)
-		}
-		<-done
-	})
-	return j
 }
 
 // podServer has Pods, and changes each of them in turn.

@@ -20,20 +20,6 @@ func changing() dynwatch.Resource {
 	return r
 }
 
-// logs are the two kinds of log: one keeps what was appended, one forgets it.
-func logs() map[string]bool { return map[string]bool{"kept by the log": false, "kept in memory": true} }
-
-// startChanging is start with a log that forgets or does not.
-func startChanging(t *testing.T, api *fakeAPI, forgets bool, wanted dynwatch.Resource) *rig {
-	t.Helper()
-	r := startLimited(t, api, walking)
-	r.stop(false)
-	r.log = newRecorder()
-	r.log.forgets = forgets
-	r.begin(wanted)
-	return r
-}
-
 // paired checks every event of objects against the one before it of the same uid, and
 // returns which modified events do not say what has changed.
 func paired(t *testing.T, events []event.Event) (alone []string) {
@@ -71,39 +57,35 @@ func paired(t *testing.T, events []event.Event) (alone []string) {
 }
 
 func TestChanges(t *testing.T) {
-	for name, forgets := range logs() {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			api.put("a", "y", "1")
-			r := startChanging(t, api, forgets, changing())
-			r.caughtUp()
-			api.put("a", "x", "2")
-			api.put("a", "z", "1")
-			api.put("a", "x", "3")
-			api.put("a", "z", "2")
-			api.del("a", "y")
-			api.put("a", "y", "2") // another object
-			api.put("a", "y", "3")
-			r.caughtUp()
-			if alone := paired(t, r.log.all()); len(alone) > 0 {
-				t.Errorf("without what has changed: %q", alone)
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	api.put("a", "y", "1")
+	r := startLimited(t, api, walking, changing())
+	r.caughtUp()
+	api.put("a", "x", "2")
+	api.put("a", "z", "1")
+	api.put("a", "x", "3")
+	api.put("a", "z", "2")
+	api.del("a", "y")
+	api.put("a", "y", "2") // another object
+	api.put("a", "y", "3")
+	r.caughtUp()
+	if alone := paired(t, r.log.all()); len(alone) > 0 {
+		t.Errorf("without what has changed: %q", alone)
+	}
+	for _, e := range r.log.all() {
+		if e.Name == "x" && e.ResourceVersion == 103 {
+			want := `{"oldObject":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
+				`"changed":["metadata.labels.on","spec.rev"],` +
+				`"patch":[{"op":"replace","path":"/metadata/resourceVersion","value":"103"},{"op":"replace","path":"/metadata/labels/on","value":"2"},{"op":"replace","path":"/spec/rev","value":103}],` +
+				`"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"103","labels":{"on":"2"}},"spec":{"rev":103}}}`
+			if string(e.Data) != want {
+				t.Errorf("data is\n%s\nwant\n%s", e.Data, want)
 			}
-			for _, e := range r.log.all() {
-				if e.Name == "x" && e.ResourceVersion == 103 {
-					want := `{"oldObject":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
-						`"changed":["metadata.labels.on","spec.rev"],` +
-						`"patch":[{"op":"replace","path":"/metadata/resourceVersion","value":"103"},{"op":"replace","path":"/metadata/labels/on","value":"2"},{"op":"replace","path":"/spec/rev","value":103}],` +
-						`"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"103","labels":{"on":"2"}},"spec":{"rev":103}}}`
-					if string(e.Data) != want {
-						t.Errorf("data is\n%s\nwant\n%s", e.Data, want)
-					}
-				}
-			}
-			if s := r.manager.Targets()[0]; s.Unpaired != 0 || (s.StateBytes > 0) != forgets {
-				t.Errorf("status: %d without, %d bytes", s.Unpaired, s.StateBytes)
-			}
-		})
+		}
+	}
+	if n := r.manager.Targets()[0].Unpaired; n != 0 {
+		t.Errorf("%d are counted", n)
 	}
 }
 
@@ -151,68 +133,66 @@ func TestChangesAsked(t *testing.T) {
 // TestChangesFoundLater: what a walk, a list, and a restored storage bring, several
 // revisions of an object in one batch among it, and what a restart finds.
 func TestChangesFoundLater(t *testing.T) {
-	for name, forgets := range logs() {
-		t.Run("walk, "+name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			r := startChanging(t, api, forgets, changing())
-			n := r.lose(func(api *fakeAPI) {
-				for _, label := range []string{"2", "3", "4"} {
-					api.put("a", "x", label)
-					api.put("a", "new", label)
-				}
-				api.del("a", "x")
-				api.put("a", "x", "5")
-				api.put("a", "x", "6")
-			})
-			r.gap(n)
-			if alone := paired(t, r.log.all()); len(alone) > 0 {
-				t.Errorf("without what has changed: %q", alone)
+	t.Run("walk", func(t *testing.T) {
+		api := newFakeAPI(t)
+		api.put("a", "x", "1")
+		r := startLimited(t, api, walking, changing())
+		n := r.lose(func(api *fakeAPI) {
+			for _, label := range []string{"2", "3", "4"} {
+				api.put("a", "x", label)
+				api.put("a", "new", label)
 			}
-			if got := len(r.since(n)); got < 10 {
-				t.Errorf("%d events: %q", got, r.since(n))
-			}
+			api.del("a", "x")
+			api.put("a", "x", "5")
+			api.put("a", "x", "6")
 		})
-		t.Run("list, "+name, func(t *testing.T) {
-			api := newFakeAPI(t)
+		r.gap(n)
+		if alone := paired(t, r.log.all()); len(alone) > 0 {
+			t.Errorf("without what has changed: %q", alone)
+		}
+		if got := len(r.since(n)); got < 10 {
+			t.Errorf("%d events: %q", got, r.since(n))
+		}
+	})
+	t.Run("list", func(t *testing.T) {
+		api := newFakeAPI(t)
+		for i := range 150 {
+			api.put("a", fmt.Sprint("x", i), "1")
+		}
+		r := startLimited(t, api, walking, changing())
+		n := r.lose(func(api *fakeAPI) {
 			for i := range 150 {
-				api.put("a", fmt.Sprint("x", i), "1")
+				api.put("a", fmt.Sprint("x", i), "2")
 			}
-			r := startChanging(t, api, forgets, changing())
-			n := r.lose(func(api *fakeAPI) {
-				for i := range 150 {
-					api.put("a", fmt.Sprint("x", i), "2")
-				}
-				api.compact()
-			})
-			r.gap(n)
-			if alone := paired(t, r.log.all()); len(alone) > 0 {
-				t.Errorf("without what has changed: %q", alone)
-			}
+			api.compact()
 		})
-		t.Run("rollback, "+name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			r := startChanging(t, api, forgets, changing())
-			r.caughtUp()
-			api.put("a", "x", "2")
-			api.put("a", "x", "3")
-			r.caughtUp()
-			api.do(func() { api.mute = true })
-			api.rollBack(101)
-			api.put("a", "x", "4")
-			api.do(func() { api.mute = false })
-			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
-			r.caughtUp()
-			if alone := paired(t, r.log.all()); len(alone) > 0 {
-				t.Errorf("without what has changed: %q", alone)
-			}
-		})
-	}
+		r.gap(n)
+		if alone := paired(t, r.log.all()); len(alone) > 0 {
+			t.Errorf("without what has changed: %q", alone)
+		}
+	})
+	t.Run("rollback", func(t *testing.T) {
+		api := newFakeAPI(t)
+		api.put("a", "x", "1")
+		r := startLimited(t, api, walking, changing())
+		r.caughtUp()
+		api.put("a", "x", "2")
+		api.put("a", "x", "3")
+		r.caughtUp()
+		api.do(func() { api.mute = true })
+		api.rollBack(101)
+		api.put("a", "x", "4")
+		api.do(func() { api.mute = false })
+		r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+		r.caughtUp()
+		if alone := paired(t, r.log.all()); len(alone) > 0 {
+			t.Errorf("without what has changed: %q", alone)
+		}
+	})
 	for _, kill := range []bool{false, true} {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")
-		r := startChanging(t, api, false, changing())
+		r := startLimited(t, api, walking, changing())
 		r.caughtUp()
 		api.put("a", "x", "2")
 		r.caughtUp()
@@ -231,23 +211,19 @@ func TestChangesFoundLater(t *testing.T) {
 // TestChangesSinceTheLastEvent: a change gate holds states back, and what comes then is
 // told against what came before.
 func TestChangesSinceTheLastEvent(t *testing.T) {
-	for name, forgets := range logs() {
-		t.Run(name, func(t *testing.T) {
-			wanted := changing()
-			wanted.OnlyWhenChanged = []string{"metadata.labels"}
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			r := startChanging(t, api, forgets, wanted)
-			r.caughtUp()
-			for _, label := range []string{"1", "2", "2", "3"} {
-				api.put("a", "x", label)
-			}
-			r.caughtUp()
-			events := r.log.all()
-			if alone := paired(t, events); len(alone) > 0 || len(events) != 4 {
-				t.Errorf("%q, without what has changed: %q", lines(events), alone)
-			}
-		})
+	wanted := changing()
+	wanted.OnlyWhenChanged = []string{"metadata.labels"}
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	r := startLimited(t, api, walking, wanted)
+	r.caughtUp()
+	for _, label := range []string{"1", "2", "2", "3"} {
+		api.put("a", "x", label)
+	}
+	r.caughtUp()
+	events := r.log.all()
+	if alone := paired(t, events); len(alone) > 0 || len(events) != 4 {
+		t.Errorf("%q, without what has changed: %q", lines(events), alone)
 	}
 }
 
@@ -282,55 +258,43 @@ func TestChangesUnknown(t *testing.T) {
 // TestAnnouncedAnewIsNoChange: what is announced on request does not say what has
 // changed, and what follows is told against it.
 func TestAnnouncedAnewIsNoChange(t *testing.T) {
-	for name, forgets := range logs() {
-		t.Run(name, func(t *testing.T) {
-			wanted := changing()
-			wanted.OnlyWhenChanged = []string{"metadata.labels"}
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			r := startChanging(t, api, forgets, wanted)
-			r.caughtUp()
-			api.put("a", "x", "1") // held back, and announced
-			r.caughtUp()
-			if _, err := r.manager.Resnapshot(t.Context(), "things"); err != nil {
-				t.Fatal(err)
-			}
-			r.eventually("the object anew", func() bool {
-				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Reannounced() && e.UID != "" })
-			})
-			api.put("a", "x", "2")
-			r.caughtUp()
-			r.eventually("the change", func() bool {
-				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Modified })
-			})
-			if alone := paired(t, r.log.all()); len(alone) > 0 {
-				t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
-			}
-		})
+	wanted := changing()
+	wanted.OnlyWhenChanged = []string{"metadata.labels"}
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	r := startLimited(t, api, walking, wanted)
+	r.caughtUp()
+	api.put("a", "x", "1") // held back, and announced
+	r.caughtUp()
+	if _, err := r.manager.Resnapshot(t.Context(), "things"); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the object anew", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Reannounced() && e.UID != "" })
+	})
+	api.put("a", "x", "2")
+	r.caughtUp()
+	r.eventually("the change", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Modified })
+	})
+	if alone := paired(t, r.log.all()); len(alone) > 0 {
+		t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
 	}
 }
 
 // TestChangesOfMetadata: with mode metadata that is all that can change.
 func TestChangesOfMetadata(t *testing.T) {
-	for name, forgets := range logs() {
-		t.Run(name, func(t *testing.T) {
-			wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Paths: true}}
-			api := newFakeAPI(t)
-			api.serveAll(usual()...)
-			api.put("a", "x", "1")
-			r := startDefined(t, api, things())
-			r.stop(false)
-			r.log = newRecorder()
-			r.log.forgets = forgets
-			r.begin(wanted)
-			r.targets("example.com/things")
-			r.caughtUp()
-			api.put("a", "x", "2")
-			r.caughtUp()
-			events := r.log.all()
-			if got := string(events[len(events)-1].Member(event.MemberChanged)); got != `["metadata.labels.on"]` {
-				t.Errorf("changed are %s: %q", got, lines(events))
-			}
-		})
+	wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Paths: true}}
+	api := newFakeAPI(t)
+	api.serveAll(usual()...)
+	api.put("a", "x", "1")
+	r := startDefined(t, api, wanted)
+	r.targets("example.com/things")
+	r.caughtUp()
+	api.put("a", "x", "2")
+	r.caughtUp()
+	events := r.log.all()
+	if got := string(events[len(events)-1].Member(event.MemberChanged)); got != `["metadata.labels.on"]` {
+		t.Errorf("changed are %s: %q", got, lines(events))
 	}
 }

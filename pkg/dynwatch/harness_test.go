@@ -44,7 +44,7 @@ type recorder struct {
 	kills func(event.Event) bool
 	// readers is nil if there are none to wait for.
 	readers *readers
-	// forgets: nothing is kept that was appended, as with a journal in memory.
+	// forgets: nothing is kept that was appended.
 	forgets bool
 	// restoresNothing: nor is it known after a restart.
 	restoresNothing bool
@@ -109,8 +109,6 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 	}
 	return event.Event{}, false, nil
 }
-
-func (r *recorder) KeepsLast() bool { return !r.forgets }
 
 func (r *recorder) Await(ctx context.Context, events []event.Event) (int, error) {
 	return r.readers.await(ctx, events)

@@ -113,9 +113,6 @@ func (l *rehearsal) Last(context.Context, *event.Event) (event.Event, bool, erro
 	return *l.before, true, nil
 }
 
-// KeepsLast: nothing but what Last returns was announced.
-func (*rehearsal) KeepsLast() bool { return true }
-
 // begin forgets what came before the change but for the last of it.
 func (l *rehearsal) begin() {
 	if n := len(l.events); n > 0 {

@@ -110,9 +110,8 @@ type TargetStatus struct {
 	// WalkRequests counts requests for old revisions, which recover lost history.
 	WalkRequests uint64
 	// Unpaired counts the modified events that do not say what has changed although it
-	// was asked for: the object before was not known. StateBytes is what the states take
-	// in memory that are kept for that, where the log does not keep them.
-	Unpaired, StateBytes uint64
+	// was asked for: the object before was not known.
+	Unpaired uint64
 	// EventsPerSecond is the rate at which events were appended lately: with every
 	// minute that has passed since, an event counts half as much. Of a younger target
 	// it is the rate since its start.
@@ -144,7 +143,7 @@ func statusOf(of spec.Spec, st *status.Status) TargetStatus {
 	}
 	s.Blocked = !s.BlockedSince.IsZero()
 	s.Lists, s.ListTime = st.Lists.Total()
-	s.Unpaired, s.StateBytes = st.Changes()
+	s.Unpaired = st.UnpairedTotal()
 	s.Audits, s.Divergences, s.Audited = st.Audits()
 	s.Events, s.EventsPerSecond = st.Events()
 	return s

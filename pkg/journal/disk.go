@@ -336,9 +336,6 @@ func (j *Disk) Last(ctx context.Context, of *event.Event) (event.Event, bool, er
 	return e.Event, err == nil, j.final(err)
 }
 
-// KeepsLast implements [Log].
-func (*Disk) KeepsLast() bool { return true }
-
 // Failed implements [Log].
 func (j *Disk) Failed() <-chan struct{} { return j.log.Failed() }
 

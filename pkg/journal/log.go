@@ -42,10 +42,6 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	// resource, namespace and name. Its Data stays valid. It returns false if the log does not
 	// keep that event.
 	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
-	// KeepsLast reports whether Last returns the last event of every object, with its Data.
-	// It always returns the same. If it is false, a target whose events list changes keeps the
-	// last states of its objects in memory, compressed.
-	KeepsLast() bool
 	// Failed is closed when the log has failed for good: another process writes to it, or it
 	// has lost acknowledged events. The program ends then, and a new process continues. The
 	// channel is nil if that does not happen.
@@ -82,9 +78,6 @@ func (Stateless) Mark(ctx context.Context, _ string, _ []byte) error { return ct
 func (Stateless) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {
 	return event.Event{}, false, ctx.Err()
 }
-
-// KeepsLast implements [Log].
-func (Stateless) KeepsLast() bool { return false }
 
 // Failed implements [Log].
 func (Stateless) Failed() <-chan struct{} { return nil }

@@ -341,7 +341,4 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	return last, found, j.log.Cause(ctx, err)
 }
 
-// KeepsLast implements [journal.Log].
-func (j *Journal) KeepsLast() bool { return true }
-
 var _ journal.Journal = (*Journal)(nil)

@@ -42,7 +42,6 @@ func (w *Writer) Write(ctx context.Context, a Announcement) error {
 	if err != nil {
 		return err
 	}
-	w.keepState(&ev, e)
 	ev.Data = event.AddMembers(ev.Data, members...)
 	var unchanged []uint64
 	if op == event.Modified && o.Gates != nil && e.Epoch == w.Epoch {
@@ -124,9 +123,7 @@ func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, ru
 	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
 	ev.SetRun(run)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
-	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
-	w.keepState(&ev, e)
-	ev.Data = event.AddMembers(ev.Data, w.members(ctx, ev.Op, o)...)
+	ev.Data, ev.Gates = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...), gatesOf(o, nil)
 	w.Index.SetHashes(e, o.Hashes)
 	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch, run
 	return w.emit(ctx, ev)

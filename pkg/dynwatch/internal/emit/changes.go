@@ -13,8 +13,7 @@ import (
 // object in the event before, the one that its PrevResourceVersion names. So whoever
 // applies the patches in order has the objects of the stream, whatever came between:
 // a restart, a gap, a change gate, or an edit of what goes into events. That object is
-// in the log; where the log does not keep it, the index does, compressed, for the
-// targets that need it.
+// in the log.
 
 // Content is what the events of a target contain. It is comparable. No part of it needs
 // another watch.
@@ -75,33 +74,10 @@ func (w *Writer) unpaired() {
 // before is the object in the last event of the entry's, as that event has it, nil if
 // it is not known.
 func (w *Writer) before(ctx context.Context, e *index.Entry) ([]byte, error) {
-	if !w.Log.KeepsLast() {
-		return w.Index.LastState(e), nil
-	}
 	of := w.Event(event.Modified, w.Index.ID(e), false)
 	last, ok, err := w.Last(ctx, &of)
 	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.RV || last.Epoch != e.Epoch {
 		return nil, err
 	}
 	return last.Object(), nil
-}
-
-// ForgetStates lets go of the objects that were kept, if they are not asked for any more.
-func (w *Writer) ForgetStates() {
-	if !w.asked.Load().any() {
-		w.Index.ClearLastStates()
-	}
-}
-
-// keepState keeps the object of an event as the one before the next, if that will be
-// asked for and the log does not keep it.
-func (w *Writer) keepState(ev *event.Event, e *index.Entry) {
-	switch {
-	case w.Log.KeepsLast():
-		return
-	case !w.asked.Load().any():
-		w.Index.ClearLastStates()
-	default:
-		w.Index.SetLastState(e, ev.Object())
-	}
 }

@@ -42,8 +42,8 @@ var ErrLog = errors.New("append to the journal")
 
 // Meter counts what a Writer does.
 type Meter interface {
-	// Stored has the number of objects in the index, and the bytes of their kept states.
-	Stored(objects int, stateBytes uint64)
+	// Stored has the number of objects in the index.
+	Stored(objects int)
 	// Unpaired counts a modified event whose changes are not known. It returns true for the
 	// first one.
 	Unpaired() bool
@@ -122,7 +122,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 	clear(w.pending.events) // do not keep the bodies alive
 	w.pending = batch{events: w.pending.events[:0]}
-	w.Meter.Stored(w.Index.Len(), w.Index.LastStateBytes())
+	w.Meter.Stored(w.Index.Len())
 	return nil
 }
 

@@ -44,12 +44,10 @@ func (l *log) Last(_ context.Context, of *event.Event) (event.Event, bool, error
 	return event.Event{}, false, nil
 }
 
-func (l *log) KeepsLast() bool { return true }
-
 type meter struct{}
 
-func (meter) Stored(int, uint64) {}
-func (meter) Unpaired() bool     { return false }
+func (meter) Stored(int)     {}
+func (meter) Unpaired() bool { return false }
 
 func newWriter() (*emit.Writer, *log) {
 	l := &log{}

@@ -8,8 +8,6 @@ import (
 	"hash/maphash"
 	"iter"
 	"math"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/laststate"
 )
 
 // Entry is one object. It has no pointers, so that the garbage collector has nothing to
@@ -69,13 +67,9 @@ type Index struct {
 	texts texts
 	// filtered is what change filters need of the entries, nil without filters.
 	filtered map[*Entry]filtered
-	// states are the objects in the last events, compressed in the store, for a target
-	// whose log does not keep them.
-	states  map[*Entry]*laststate.State
-	store   laststate.Store
-	seed    maphash.Seed
-	bits    uint32 // mask of the hashes; tests narrow it to force collisions
-	scratch []byte
+	seed     maphash.Seed
+	bits     uint32 // mask of the hashes; tests narrow it to force collisions
+	scratch  []byte
 }
 
 // New returns an empty index.
@@ -161,7 +155,6 @@ func (x *Index) Remove(e *Entry) {
 		return
 	}
 	delete(x.filtered, e)
-	x.removeLastState(e)
 	x.table.remove(x.place(x.Namespace(e), x.Name(e)), e.slot)
 	x.texts.remove(e.text)
 	x.free = append(x.free, e.slot)

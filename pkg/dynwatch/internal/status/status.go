@@ -75,10 +75,10 @@ type Status struct {
 	Lists                                                       listwatch.ListTimes
 	WatchTime                                                   atomic.Int64 // nanoseconds
 
-	progress, beat                            atomic.Int64 // Unix nanoseconds
-	blocked                                   atomic.Int64 // Unix nanoseconds, since when; 0: it is not
-	unpaired, stateBytes, audits, divergences atomic.Uint64
-	lastAudit                                 atomic.Int64 // Unix nanoseconds
+	progress, beat                atomic.Int64 // Unix nanoseconds
+	blocked                       atomic.Int64 // Unix nanoseconds, since when; 0: it is not
+	unpaired, audits, divergences atomic.Uint64
+	lastAudit                     atomic.Int64 // Unix nanoseconds
 	// ops are all operations, and events the number of events of each.
 	ops    []event.Op
 	events []atomic.Uint64
@@ -194,11 +194,8 @@ func (st *Status) Block() { st.blocked.Store(time.Now().UnixNano()) }
 // Unblock says that it waits no longer, and returns how long it has.
 func (st *Status) Unblock() time.Duration { return time.Since(time.Unix(0, st.blocked.Swap(0))) }
 
-// Stored says how many objects the index has, and the bytes of their kept states.
-func (st *Status) Stored(objects int, stateBytes uint64) {
-	st.Objects.Store(uint64(objects))
-	st.stateBytes.Store(stateBytes)
-}
+// Stored says how many objects the index has.
+func (st *Status) Stored(objects int) { st.Objects.Store(uint64(objects)) }
 
 // Unpaired counts an event whose object before is not known, and reports the first one.
 func (st *Status) Unpaired() bool { return st.unpaired.Add(1) == 1 }
@@ -228,11 +225,8 @@ func (st *Status) Audits() (audits, divergences uint64, last time.Time) {
 	return st.audits.Load(), st.divergences.Load(), at(&st.lastAudit)
 }
 
-// Changes returns the number of events whose object before is not known, and the bytes of
-// kept states.
-func (st *Status) Changes() (unpaired, stateBytes uint64) {
-	return st.unpaired.Load(), st.stateBytes.Load()
-}
+// UnpairedTotal returns the number of events whose object before is not known.
+func (st *Status) UnpairedTotal() uint64 { return st.unpaired.Load() }
 
 // Events returns the number of events by operation, and their rate.
 func (st *Status) Events() (events map[event.Op]uint64, perSecond float64) {

@@ -118,7 +118,24 @@ func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64
 	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
 		return err == nil && !there, err
 	}
-	return !t.Log.KeepsLast(), nil // what a log that keeps all does not have was never announced
+	if t.Spec.Namespaces.Selector != "" {
+		return false, nil // its namespace may not have matched
+	}
+	return t.logForgets(ctx)
+}
+
+// logForgets reports whether the log does not keep the last events of objects. An object that it does
+// not know may have been announced then.
+func (t *Sweeper) logForgets(ctx context.Context) (bool, error) {
+	if err := t.Flush(ctx); err != nil {
+		return false, err
+	}
+	for e := range t.Index.All() {
+		of := t.Event(event.Deleted, t.Index.ID(e), false)
+		_, ok, err := t.Last(ctx, &of)
+		return !ok, err
+	}
+	return false, nil
 }
 
 // CheckEntered returns ErrRolledBack if an object that enters at revision at was deleted before, or
@@ -169,8 +186,6 @@ func (t *Sweeper) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (
 func (t *Sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
 	c.Note(t.Index, e, d)
 	if e == nil {
-		// A log that keeps all says whether an object of a namespace that matches was announced.
-		known := t.Spec.Namespaces.Selector == "" || t.Log.KeepsLast()
-		c.NoteReturned(t.Lost, d, known && t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
+		c.NoteReturned(t.Lost, d, t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
 	}
 }

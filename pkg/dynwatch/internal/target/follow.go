@@ -169,7 +169,6 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 // onTick does what the clock is for while the watch is open.
 func (t *Target) onTick(ctx context.Context, q *quiet) error {
 	t.Status.Alive()
-	t.ForgetStates()
 	err := t.sitOut(ctx, q)
 	if err == nil {
 		err = t.watchProgress(ctx)

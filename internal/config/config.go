@@ -148,7 +148,7 @@ const (
 )
 
 // Redaction configures the keyed hash that replaces the values of Secrets, of their
-// annotations, and of the paths in redact. Change filters use the same key.
+// annotations, and of the paths in redact.
 type Redaction struct {
 	// KeyFile holds the key of the hash, at least 32 bytes. It is required if hashes go into
 	// a nats journal. Default: informd creates a key in journal.dir; with a memory journal, a

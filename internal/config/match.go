@@ -62,15 +62,15 @@ func (r Resource) selects() bool {
 	return r.LabelSelector != "" || r.FieldSelector != "" || r.NamespaceSelector != ""
 }
 
-// Asked are the gates of all sinks that may be about the entry's objects.
-func (r Resource) Asked(sinks []Sink) (gates []string) {
+// Asked are the change filters of all sinks that may be about the entry's objects.
+func (r Resource) Asked(sinks []Sink) (filters []string) {
 	for _, s := range sinks {
 		for _, m := range s.Match {
 			if r.MayBe(m.Group, m.Resource) {
-				gates = append(gates, m.Changed...)
+				filters = append(filters, m.Changed...)
 			}
 		}
 	}
-	slices.Sort(gates)
-	return slices.Compact(gates)
+	slices.Sort(filters)
+	return slices.Compact(filters)
 }

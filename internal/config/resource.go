@@ -69,8 +69,8 @@ type EmitWhen struct {
 	// Changed lists paths, or spec, status and metadata: informd emits a modified event only
 	// if one of them has changed.
 	Changed OneOrMore `yaml:"changed" absent:"every change"`
-	// Noop is false to emit no event for a change of nothing but resourceVersion and
-	// managedFields. Default: true.
+	// Noop is false to emit no event that differs from the one before in nothing but
+	// resourceVersion. Default: true.
 	Noop bool `yaml:"noop"`
 }
 

@@ -32,7 +32,7 @@ func (r *checker) checkResources(resources []config.Resource) {
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
-		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == config.ModeMetadata && !r.Bad(path+".mode"))
+		r.checkEmitWhen(one, path)
 		r.checkItems(one.Changes, path+".changes", nil)
 		r.refuse(one.ResnapshotEvery != 0 && one.ResnapshotEvery < minResnapshot, path+".resnapshotEvery", "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {

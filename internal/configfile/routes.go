@@ -17,7 +17,7 @@ func (r *checker) checkMatch(m config.Match, path string, resources []config.Res
 	r.checkOps(m.Ops, path+".ops")
 	r.checkControl(m, path)
 	r.checkWhen(m, path, resources)
-	r.checkMatchGates(m, path, resources)
+	r.checkMatchChanged(m, path, resources)
 	if m.Group != nil && !r.Bad(path+".group") {
 		message := groupMistake(*m.Group)
 		if config.IsGlob(*m.Group) {

@@ -92,8 +92,9 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
 			Scope: dynwatch.Scope(r.Scope), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
-			OnlyWhenChanged: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop, TellUnchanged: r.Asked(c.Sinks),
-			Actor: r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), Resync: r.ResnapshotEvery,
+			EmitWhen:    dynwatch.EmitWhen{Changed: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop},
+			SinkFilters: r.Asked(c.Sinks),
+			Actor:       r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), Resync: r.ResnapshotEvery,
 		}
 	}
 	return all
@@ -134,12 +135,12 @@ func matches(list []config.Match) ([]deliver.Match, error) {
 	all := make([]deliver.Match, len(list))
 	for i, m := range list {
 		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: operations(m.Ops), Control: operations(m.Control), DropFailed: m.OnConditionError == config.OnConditionErrorDrop}
-		gates, err := fieldpath.ParseGates(m.Changed, false)
+		filters, err := fieldpath.ParseChangeFilters(m.Changed, false)
 		if err != nil {
 			return nil, fmt.Errorf("match[%d].%w", i, err) // the config's check has let it through
 		}
-		for _, g := range gates {
-			all[i].OnlyWhenChanged = append(all[i].OnlyWhenChanged, g.ID())
+		for _, f := range filters {
+			all[i].Changed = append(all[i].Changed, f.ID())
 		}
 		if m.Condition == "" {
 			continue

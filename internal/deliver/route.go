@@ -24,10 +24,9 @@ type Match struct {
 	// passes only together with snapshot, added and synced: a consumer removes the objects
 	// that are missing between begin and synced.
 	Control []event.Op
-	// OnlyWhenChanged are change gates, by their ids as [event.Gates] has them: a modified
-	// event is let through only if one of them is not known to be unchanged. None admits
-	// all.
-	OnlyWhenChanged []uint64
+	// Changed are change filters by their ids: a modified event passes unless Unchanged of
+	// [event.Event] has all of them. None admits all.
+	Changed []uint64
 	// When decides about what all of these let through, but for deleted, left and the
 	// control records, which pass it in any case. Nil admits all.
 	When Condition
@@ -130,7 +129,7 @@ type unanswered struct {
 }
 
 // decide is Admits, and tells of the conditions that failed. Of a detached event the
-// sink may lack the one before, so that no gate stops it.
+// sink may lack the one before, so that no change filter stops it.
 func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []unanswered) {
 	if !r.snapshot && (e.Op == event.Snapshot && !e.Reannounced() || e.Op == event.Begin && !e.Replay) {
 		return false, nil
@@ -196,10 +195,8 @@ func (m *match) fails(e *event.Event) (key string) {
 // unchanged reports whether none of what the match asks about has changed since the
 // object's event before.
 func (m *match) unchanged(e *event.Event) bool {
-	if len(m.OnlyWhenChanged) == 0 || e.Op != event.Modified || e.Gates == nil {
-		return false
-	}
-	return !slices.ContainsFunc(m.OnlyWhenChanged, func(id uint64) bool { return !slices.Contains(e.Gates.Unchanged, id) })
+	return len(m.Changed) > 0 && e.Op == event.Modified &&
+		!slices.ContainsFunc(m.Changed, func(id uint64) bool { return !slices.Contains(e.Unchanged, id) })
 }
 
 // admits matches value with a glob that NewRoute has checked; "" admits all.

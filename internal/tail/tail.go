@@ -62,7 +62,6 @@ func (f *Feed) Publish(events []event.Event) {
 	for i := range events {
 		text := events[i].AppendJSON(make([]byte, 0, events[i].Size()+attributeBytes))
 		lines[i] = Line{Event: events[i], JSON: display.JSON(text)}
-		lines[i].Event.Gates = nil
 		if n := len(events[i].Data); n > 0 {
 			end := len(text) - 1 // the data ends before the last brace
 			lines[i].Event.Data = text[end-n : end : end]

@@ -31,9 +31,9 @@ func BenchmarkChanges(b *testing.B) {
 		"changed":          {Changes: dynwatch.Changes{Paths: true}},
 		"patch":            {Changes: dynwatch.Changes{Patch: true}},
 		"oldObject":        {Changes: dynwatch.Changes{Old: true}},
-		"emitWhen.changed": {OnlyWhenChanged: []string{"spec", "metadata.labels", "status.containerStatuses"}},
-		"emitWhen.noop":    {SuppressNoop: true},
-		"match.changed":    {TellUnchanged: []string{"spec", "metadata.labels", "status.phase"}},
+		"emitWhen.changed": {EmitWhen: dynwatch.EmitWhen{Changed: []string{"spec", "metadata.labels", "status.containerStatuses"}}},
+		"emitWhen.noop":    {EmitWhen: dynwatch.EmitWhen{SuppressNoop: true}},
+		"match.changed":    {SinkFilters: []string{"spec", "metadata.labels", "status.phase"}},
 	} {
 		wanted.Version, wanted.Resource = "v1", "pods"
 		b.Run(name, func(b *testing.B) { benchmarkChanges(b, wanted) })

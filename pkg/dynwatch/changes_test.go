@@ -208,11 +208,11 @@ func TestChangesFoundLater(t *testing.T) {
 	}
 }
 
-// TestChangesSinceTheLastEvent: a change gate holds states back, and what comes then is
+// TestChangesSinceTheLastEvent: a change filter holds states back, and what comes then is
 // told against what came before.
 func TestChangesSinceTheLastEvent(t *testing.T) {
 	wanted := changing()
-	wanted.OnlyWhenChanged = []string{"metadata.labels"}
+	wanted.EmitWhen.Changed = []string{"metadata.labels"}
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
 	r := startLimited(t, api, walking, wanted)
@@ -259,7 +259,7 @@ func TestChangesUnknown(t *testing.T) {
 // changed, and what follows is told against it.
 func TestAnnouncedAnewIsNoChange(t *testing.T) {
 	wanted := changing()
-	wanted.OnlyWhenChanged = []string{"metadata.labels"}
+	wanted.EmitWhen.Changed = []string{"metadata.labels"}
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
 	r := startLimited(t, api, walking, wanted)

@@ -13,9 +13,9 @@ func TestExactIsAlone(t *testing.T) {
 		"keep":      {Keep: []string{"spec"}},
 		"omit":      {Omit: []string{"spec"}},
 		"redact":    {Redact: []string{"spec"}},
-		"changed":   {OnlyWhenChanged: []string{"spec"}},
-		"noop":      {SuppressNoop: true},
-		"unchanged": {TellUnchanged: []string{"spec"}},
+		"changed":   {EmitWhen: dynwatch.EmitWhen{Changed: []string{"spec"}}},
+		"noop":      {EmitWhen: dynwatch.EmitWhen{SuppressNoop: true}},
+		"unchanged": {SinkFilters: []string{"spec"}},
 	} {
 		r.Resource, r.Exact = "pods", true
 		if _, err := dynwatch.Covering([]dynwatch.Resource{r}); err == nil || !strings.Contains(err.Error(), "exact") {

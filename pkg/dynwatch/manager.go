@@ -123,7 +123,7 @@ func (m *Manager) Check(wanted []Resource) error {
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
 // version, mode, selectors, filter or schedule changed is ended and started. A changed
-// Keep, Omit, Redact, Actor, Owner, change gate or Changes holds for what a target reads from then on, and
+// Keep, Omit, Redact, Actor, Owner, change filter or Changes holds for what a target reads from then on, and
 // touches nothing else. A started target continues at its checkpoint, and begins with a snapshot if it has none. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for
 // wildcards, whose targets start once discovery has said what they match, and from

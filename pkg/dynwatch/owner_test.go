@@ -402,12 +402,12 @@ func TestMembersThatAreRedacted(t *testing.T) {
 	}
 }
 
-// Neither is part of the object to a change gate.
+// Neither is part of the object to a change filter.
 func TestMembersAreNoChange(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
 	wanted := asking()
-	wanted.OnlyWhenChanged = []string{"metadata.labels", "metadata.ownerReferences"}
+	wanted.EmitWhen.Changed = []string{"metadata.labels", "metadata.ownerReferences"}
 	r := live(t, api, wanted)
 	api.put("a", "one", "set/u-set")
 	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")

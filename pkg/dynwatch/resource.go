@@ -71,15 +71,11 @@ type Resource struct {
 	// Keep, Omit and Redact select the parts of an object that its events contain: see
 	// [fieldpath.ParseRules]. In metadata mode their paths select metadata.
 	Keep, Omit, Redact []string
-	// OnlyWhenChanged are change filters: see [fieldpath.ParseGate]. A [event.Modified] is
-	// appended only if a field of one of them has changed since the object's last event; no
-	// filter means every change. With SuppressNoop, a change of resourceVersion and
-	// managedFields alone is not appended. The config calls them emitWhen.
-	OnlyWhenChanged []string
-	SuppressNoop    bool
-	// TellUnchanged are change filters of the log's readers: [event.Gates] lists those without
-	// a change. In metadata mode, filters of other fields have no effect.
-	TellUnchanged []string
+	// EmitWhen says which updates become events.
+	EmitWhen EmitWhen
+	// SinkFilters are change filters of the log's readers: Unchanged of [event.Event] lists those
+	// that see no change. In metadata mode, filters of other fields have no effect.
+	SinkFilters []string
 	// Actor adds the field manager that wrote the object last to each event except deletions;
 	// Owner adds the chain of its controllers. Both are members of the event's data (see
 	// [event.Member]), on a best-effort basis. If Redact matches their source, they are
@@ -90,6 +86,16 @@ type Resource struct {
 	// Resync is the period in which every object is announced once more: 0 for never, at least
 	// MinResync. The config calls it resnapshotEvery.
 	Resync time.Duration
+}
+
+// EmitWhen says which updates of an object become events. An update is compared with the object's
+// last event in the log, as the event would have it: after Keep, Omit and Redact.
+type EmitWhen struct {
+	// Changed are change filters: see [fieldpath.ParseChangeFilter]. At least one of them must see a
+	// change; no filter means every update.
+	Changed []string
+	// SuppressNoop: not those that change nothing but resourceVersion.
+	SuppressNoop bool
 }
 
 // Changes says what a [event.Modified] has beside the object of how that has changed.
@@ -176,13 +182,13 @@ func (r Resource) validate() error {
 	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
 		return fmt.Errorf("field selector: %w", err)
 	}
-	if r.Exact && (r.SuppressNoop || len(r.Keep)+len(r.Omit)+len(r.Redact)+len(r.OnlyWhenChanged)+len(r.TellUnchanged) > 0) {
+	if r.Exact && (r.EmitWhen.SuppressNoop || len(r.Keep)+len(r.Omit)+len(r.Redact)+len(r.EmitWhen.Changed)+len(r.SinkFilters) > 0) {
 		return errors.New("exact: remove keep, omit, redact and change filters, or Exact")
 	}
 	if _, err := r.rules(); err != nil {
 		return err
 	}
-	_, err := r.gates()
+	_, err := r.filters()
 	return err
 }
 
@@ -190,16 +196,16 @@ func (r Resource) rules() (*fieldpath.Rules, error) {
 	return fieldpath.ParseRules(r.Keep, r.Omit, r.Redact, r.Mode == Metadata)
 }
 
-func (r Resource) gates() (*frame.Gates, error) {
-	own, err := fieldpath.ParseGates(r.OnlyWhenChanged, r.Mode == Metadata)
+func (r Resource) filters() (*emit.Filters, error) {
+	entry, err := fieldpath.ParseChangeFilters(r.EmitWhen.Changed, r.Mode == Metadata)
 	if err != nil {
 		return nil, err
 	}
-	others, err := fieldpath.ParseGates(r.TellUnchanged, false)
+	sinks, err := fieldpath.ParseChangeFilters(r.SinkFilters, false)
 	if err != nil {
 		return nil, err
 	}
-	return frame.NewGates(own, others, r.SuppressNoop), nil
+	return emit.NewFilters(entry, sinks, r.EmitWhen.SuppressNoop), nil
 }
 
 // specs are those of a resource that is valid.
@@ -209,8 +215,8 @@ func (r Resource) specs() []spec.Spec {
 		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, Resync: r.Resync,
 		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.Actor, Owner: r.Owner}, Changes: emit.Changes(r.Changes)},
 	}
-	one.Rules, _ = r.rules() // was checked
-	one.Gates, _ = r.gates() // likewise
+	one.Rules, _ = r.rules()     // was checked
+	one.Filters, _ = r.filters() // likewise
 	if r.clusterWide() {
 		one.Namespaces = selection.NewRule(r.Namespaces, r.ExcludeNamespaces, r.NamespaceSelector)
 		return []spec.Spec{one}

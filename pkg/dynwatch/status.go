@@ -94,7 +94,7 @@ type TargetStatus struct {
 	// BlockedSince is since when, zero if it is not blocked.
 	BlockedSince time.Time
 	// Events counts what was appended, by operation; Rejected what could not be
-	// passed on; Unchanged the states that change gates held back; Watches how often a watch was opened; Failures the requests and
+	// passed on; Unchanged the states that change filters held back; Watches how often a watch was opened; Failures the requests and
 	// watches that ended in an error.
 	Events                                 map[event.Op]uint64
 	Rejected, Unchanged, Watches, Failures uint64

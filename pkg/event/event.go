@@ -84,8 +84,8 @@ type GapInfo struct {
 
 // Event is one change of one object, or a control event. It is a value: no code changes it
 // or the bytes of Data, so that any number of sinks can share it. The function that hands
-// the event over documents the owner of Data and how long Data is valid. Strings and Gates
-// may be kept.
+// the event over documents the owner of Data and how long Data is valid. Strings and
+// Unchanged may be kept.
 type Event struct {
 	// ID is the same for the same change, however often informd finds the change: see
 	// [ObjectID], [DeletedID], [SelectionID], [Event.SetBound] and [GapID]. Run and Epoch
@@ -138,19 +138,9 @@ type Event struct {
 	// Gap is set if Op is Gap, and only then.
 	Gap *GapInfo
 
-	// Gates is the input of change filters, nil without any filter. It goes into the journal
-	// and to no sink.
-	Gates *Gates
-}
-
-// Gates is the input of the change filters of a resource: the values of an object that
-// have changed.
-type Gates struct {
-	// Hashes are hashes of the values that the filters name, in no order. An equal value in
-	// two events of an object has the same hash in both.
-	Hashes []uint64
-	// Unchanged are the filters whose values are surely equal to those in the object's event
-	// before, each as a hash of the filter's text.
+	// Unchanged are the change filters of sinks that see no change since the object's event
+	// before, by their ids (see package fieldpath). It is not nil in a [Modified] of a resource
+	// for which the entry or a sink has a change filter. It goes into the journal and to no sink.
 	Unchanged []uint64
 }
 
@@ -167,11 +157,7 @@ func (e *Event) Key() string {
 // its data and strings.
 func (e *Event) Size() int {
 	const fixed = 256 // the struct, its time and the slice header
-	size := fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data)
-	if e.Gates != nil {
-		size += 8 * (len(e.Gates.Hashes) + len(e.Gates.Unchanged))
-	}
-	return size
+	return fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data) + 8*len(e.Unchanged)
 }
 
 // Type is the CloudEvents type: "dev.informd.<op>".

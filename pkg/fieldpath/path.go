@@ -63,6 +63,17 @@ func (p Path) String() string {
 	return string(text)
 }
 
+// Keys are the keys of the path, up to the first step that is none.
+func (p Path) Keys() (keys []string) {
+	for _, s := range p.steps {
+		if s.kind != named {
+			break
+		}
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
 // AppendKey appends one step to the text of a path, into the member of the key.
 func AppendKey(path []byte, key string) []byte {
 	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return !bare(c) }) {

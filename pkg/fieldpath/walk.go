@@ -6,14 +6,14 @@ import (
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
-// Match is a value at a path. Its bytes are valid during the call only.
+// Match is a value at a path. Location is valid during the call only.
 type Match struct {
 	// Path is the index of the path in its set.
 	Path int
 	// Location distinguishes values at different places of an object, except elements of one
 	// array. It is not for people; [Location] returns the same bytes.
 	Location []byte
-	// Value is the bytes of the value in the object, strings with their quotes.
+	// Value is a part of the object, strings with their quotes.
 	Value []byte
 }
 

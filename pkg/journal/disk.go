@@ -241,7 +241,7 @@ func hard(e *event.Event) bool {
 		return true
 	case event.Modified, event.Deleted, event.Left:
 	}
-	return e.Replay || e.Gates != nil
+	return e.Replay || e.Unchanged != nil // later ones are compared with it
 }
 
 // Append implements [Log].

@@ -103,7 +103,7 @@ type Reader interface {
 	// Read returns the next entries in order, at least one and at most limit. It blocks until
 	// there is one. The entries are valid until the next Read. Their events are valid longer,
 	// and shared: do not change them. Data is overwritten some time after its commit, or after
-	// the cursor was closed; a later reader must copy it. Strings and Gates stay valid. Read
+	// the cursor was closed; a later reader must copy it. Strings and Unchanged stay valid. Read
 	// does not commit.
 	Read(ctx context.Context, limit int) ([]Entry, error)
 	// Reset moves the next Read to the first uncommitted entry. No Read may be in progress.

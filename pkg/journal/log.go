@@ -22,7 +22,7 @@ import (
 type Log interface { //nolint:interfacebloat // one contract; Stateless has all methods but one
 	// Append adds events, and returns when they are as durable as the log makes them. If ctx
 	// ends first, it returns the error of ctx, and a leading part of the events may be in the
-	// log. It keeps only strings and Gates of events. After it has returned, also with an
+	// log. It keeps only strings and Unchanged of events. After it has returned, also with an
 	// error, Data may be overwritten.
 	Append(ctx context.Context, events []event.Event) error
 	// Await waits until the first event can be appended without removing an event that an

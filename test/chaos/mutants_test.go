@@ -172,14 +172,13 @@ func mutants() []mutant {
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I3", "I9"},
 		},
 		{
-			name: "one-changed-field-is-not-enough", file: "pkg/dynwatch/internal/frame/gate.go",
-			old:    "g.own == 0 || slices.ContainsFunc(hashes[:g.own], func(h uint64) bool { return !slices.Contains(last, h) })",
-			new:    "g.own == 0 || !slices.ContainsFunc(hashes[:g.own], func(h uint64) bool { return slices.Contains(last, h) })",
+			name: "one-changed-field-is-not-enough", file: "pkg/dynwatch/internal/emit/filters.go",
+			old: "held = held && i >= f.entry", new: "held = held && i+1 >= f.entry",
 			faults: "N7-reset-watches", caughtBy: []string{"I1", "I2", "I9"},
 		},
 		{
-			name: "hashes-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
-			old: "x.SetHashes(one, e.Gates.Hashes)", new: "x.SetHashes(one, nil)",
+			name: "filters-begin-anew-at-restart", file: "pkg/dynwatch/internal/emit/changes.go",
+			old: "if e.Epoch != w.Epoch {", new: "if e.Epoch != w.Epoch || e.Hash == 0 {",
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},
 	}

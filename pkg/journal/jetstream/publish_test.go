@@ -276,7 +276,7 @@ func TestMessagesAreUsedAgain(t *testing.T) {
 		e := (&object{name: fmt.Sprint("object-", i)}).event(&now, event.Added)
 		switch i % 6 {
 		case 1:
-			e.Gates = &event.Gates{Hashes: []uint64{1, 2}, Unchanged: []uint64{3}}
+			e.Unchanged = []uint64{3}
 			e.Replay = true
 		case 2:
 			e.Namespace, e.Target = "", "core/nodes"

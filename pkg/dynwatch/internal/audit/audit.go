@@ -173,18 +173,24 @@ func (t *Auditor) diverges(ctx context.Context, a *Run, d listwatch.Listed) (boo
 	if err != nil || e == nil {
 		return there, err
 	}
-	return t.differs(e, &o, there), nil
+	return t.differs(ctx, e, &o, there)
 }
 
 // differs reports whether the index holds another state of an object than etcd does.
-func (t *Auditor) differs(e *index.Entry, o *frame.Object, there bool) bool {
+func (t *Auditor) differs(ctx context.Context, e *index.Entry, o *frame.Object, there bool) (bool, error) {
 	if !there || !t.Index.IsUID(e, o.UID) {
-		return true
+		return true, nil
 	}
-	if o.ResourceVersion > e.RV && t.Unchanged(e, o) {
-		t.HeldBack(e, o.ResourceVersion) // by the process before this one
+	if o.ResourceVersion > e.RV {
+		held, err := t.Held(ctx, e, o)
+		if err != nil {
+			return false, err
+		}
+		if held { // by the process before this one
+			t.NoteHeldBack(e, o.ResourceVersion)
+		}
 	}
-	return o.ResourceVersion != t.Index.Newest(e)
+	return o.ResourceVersion != t.Index.Newest(e), nil
 }
 
 // endAudit answers the callers that wait for the audit.

@@ -107,9 +107,6 @@ func Read(ctx context.Context, target string, x *index.Index, restore func(conte
 		if one.Epoch = e.Epoch; e.Reannounced() {
 			one.Run = e.Run
 		}
-		if e.Gates != nil {
-			x.SetHashes(one, e.Gates.Hashes)
-		}
 	})
 	if err != nil {
 		return r, nil, fmt.Errorf("read the journal: %w", err)

@@ -21,34 +21,39 @@ type Announcement struct {
 	// begins again does not repeat the object.
 	Run   uint64
 	Noted bool
+	// Unfiltered: change filters let it through, those of sinks as well.
+	Unfiltered bool
 }
 
-// Write emits an event for an object that exists, and remembers it.
-func (w *Writer) Write(ctx context.Context, a Announcement) error {
+// Write emits an event for an object that exists, and remembers it. If the change filters of the
+// entry hold it back, it does neither, and returns true.
+func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err error) {
 	op, o, e := a.Op, a.Object, a.Entry
 	if e == nil {
 		last, err := w.recall(ctx, op, o)
 		if err != nil {
-			return err
+			return false, err
 		}
 		e = w.Index.Put(IDOf(o))
 		e.RV, e.Ordinal = last.ResourceVersion, last.Ordinal
 	}
 	ev := w.Event(op, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, a.Replay)
-	w.Recent.Add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data = event.CloseData(o.Data)
-	members, err := w.beside(ctx, &ev, e, o)
-	if err != nil {
-		return err
+	var c comparison
+	if op == event.Modified {
+		if c, err = w.compare(ctx, e, ev.Object()); err != nil {
+			return false, err
+		}
+		if c.held && !a.Unfiltered {
+			return true, nil
+		}
 	}
-	ev.Data = event.AddMembers(ev.Data, members...)
-	var unchanged []uint64
-	if op == event.Modified && o.Gates != nil && e.Epoch == w.Epoch {
-		unchanged = o.Gates.Unchanged(o.Hashes, w.Index.Hashes(e))
+	if ev.Unchanged = c.unchanged; a.Unfiltered {
+		ev.Unchanged = ev.Unchanged[:0]
 	}
-	ev.Gates = gatesOf(o, unchanged)
-	w.Index.SetHashes(e, o.Hashes)
+	ev.Data = event.AddMembers(ev.Data, append(w.changesSince(&ev, c.before), w.members(ctx, op, o)...)...)
+	w.Recent.Add(ev.Namespace, ev.Name)
 	switch {
 	case op == event.Entered:
 		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, a.Cause, w.Epoch)
@@ -63,8 +68,9 @@ func (w *Writer) Write(ctx context.Context, a Announcement) error {
 			e.Run = a.Run
 		}
 	}
+	w.Index.Announced(e)
 	e.RV, e.Ordinal, e.Hash, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch
-	return w.emit(ctx, ev)
+	return false, w.emit(ctx, ev)
 }
 
 // recall returns where an object stood when it left the selection, which it has
@@ -123,16 +129,8 @@ func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, ru
 	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
 	ev.SetRun(run)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
-	ev.Data, ev.Gates = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...), gatesOf(o, nil)
-	w.Index.SetHashes(e, o.Hashes)
+	ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...)
+	w.Index.Announced(e)
 	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch, run
 	return w.emit(ctx, ev)
-}
-
-// gatesOf is what an event of the object has to say to the gates.
-func gatesOf(o *frame.Object, unchanged []uint64) *event.Gates {
-	if o.Gates == nil {
-		return nil
-	}
-	return &event.Gates{Hashes: o.Hashes, Unchanged: unchanged}
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// What an event says of how its object has changed is found by comparing it with the
-// object in the event before, the one that its PrevResourceVersion names. So whoever
-// applies the patches in order has the objects of the stream, whatever came between:
-// a restart, a gap, a change gate, or an edit of what goes into events. That object is
-// in the log.
+// A new state of an object is compared with the object in the event before, the one that
+// PrevResourceVersion of its event names, which is in the log. So whoever applies the patches in
+// order has the objects of the stream, whatever came between: a restart, a gap, a change that the
+// filters held back, or an edit of what goes into events.
 
 // Content is what the events of a target contain. It is comparable. No part of it needs
 // another watch.
@@ -21,35 +20,58 @@ type Content struct {
 	frame.ShapeOptions
 	// Changes is what modified events have beside the object.
 	Changes Changes
+	// Filters are the change filters, nil for none.
+	Filters *Filters
 }
 
 // Changes says what a modified event has beside the object of how that has changed: the paths,
 // a patch, the object in the event before.
 type Changes struct{ Paths, Patch, Old bool }
 
-func (c Changes) any() bool { return c != Changes{} }
+// comparison is a new state of an object beside its last event.
+type comparison struct {
+	// before is the object in that event, nil if it is not known or nothing is asked.
+	before []byte
+	// held: the change filters of the entry see no change.
+	held bool
+	// unchanged is as event.Event has it.
+	unchanged []uint64
+}
 
-// beside gathers what an event has beside its object, before the index takes note of
-// the event: e is still what was announced last. The event is complete but for that.
-func (w *Writer) beside(ctx context.Context, ev *event.Event, e *index.Entry, o *frame.Object) ([]event.Member, error) {
-	members, err := w.changesSince(ctx, ev, e)
-	return append(members, w.members(ctx, ev.Op, o)...), err
+// compare compares the new state of an entry's object with the last event of it.
+func (w *Writer) compare(ctx context.Context, e *index.Entry, object []byte) (c comparison, err error) {
+	asked := w.content.Load()
+	if asked.Filters == nil && asked.Changes == (Changes{}) {
+		return c, nil
+	}
+	if c.before, err = w.before(ctx, e); err != nil || asked.Filters == nil {
+		return c, err
+	}
+	before := c.before
+	if e.Epoch != w.Epoch {
+		before = nil // revisions of another epoch must not stay in the index
+	}
+	c.held, c.unchanged = asked.Filters.compare(before, object)
+	return c, nil
+}
+
+// Held reports whether the change filters would hold an object's state back.
+func (w *Writer) Held(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
+	ev := event.Event{Data: event.CloseData(o.Data)}
+	c, err := w.compare(ctx, e, ev.Object())
+	return c.held, err
 }
 
 // changesSince says how the event's object has changed since the one before.
-func (w *Writer) changesSince(ctx context.Context, ev *event.Event, e *index.Entry) (members []event.Member, err error) {
-	asked := *w.asked.Load()
-	if ev.Op != event.Modified || !asked.any() {
-		return nil, nil
-	}
-	before, err := w.before(ctx, e)
-	if err != nil {
-		return nil, err
+func (w *Writer) changesSince(ev *event.Event, before []byte) (members []event.Member) {
+	asked := w.content.Load().Changes
+	if ev.Op != event.Modified || asked == (Changes{}) {
+		return nil
 	}
 	set, err := change.Of(before, ev.Object())
-	if err != nil {
+	if err != nil { // what is not known is no error: the object is there
 		w.unpaired()
-		return nil, nil //nolint:nilerr // what is not known is no error: the object is there
+		return nil
 	}
 	if asked.Old {
 		old := w.Shape().Again(ev.Namespace, ev.Name, before)
@@ -61,7 +83,7 @@ func (w *Writer) changesSince(ctx context.Context, ev *event.Event, e *index.Ent
 	if asked.Patch {
 		members = append(members, event.Member{Name: event.MemberPatch, Value: set.AppendPatch(nil)})
 	}
-	return members, nil
+	return members
 }
 
 // unpaired counts an event whose object before is not known.

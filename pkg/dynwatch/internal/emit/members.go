@@ -11,7 +11,7 @@ import (
 // What an entry asks for beside the object: who wrote it last, which the normaliser reads
 // before it cuts managedFields out, and the chain of its controllers, of which the
 // object names the first one, and package owner finds the others. Neither is
-// part of the object: no gate, no hash and no id sees it.
+// part of the object: no change filter, no hash and no id sees it.
 
 // The names of the members.
 const (

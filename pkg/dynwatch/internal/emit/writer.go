@@ -1,5 +1,5 @@
 // Package emit writes the index and the log of a target: the events of objects with their ids,
-// ordinals, gates and members, control events, and batches of them. It is the only writer of
+// ordinals and members, the change filters, control events, and batches of them. It is the only writer of
 // both, but for the restore at a start. It decides nothing: the loop of a target says what has
 // happened to an object.
 package emit
@@ -80,8 +80,8 @@ type Writer struct {
 	// shape is what becomes of the objects, nil for nothing. It may be another one at
 	// any time, for what is read from then on.
 	shape atomic.Pointer[frame.Shape]
-	// asked is what events say of changes; as for shape.
-	asked atomic.Pointer[Changes]
+	// content is what events contain; as for shape.
+	content atomic.Pointer[Content]
 }
 
 // New makes a Writer. Call Reshape before it is used.
@@ -91,7 +91,7 @@ func New(o Options) *Writer { return &Writer{Options: o} }
 // break in the watch. It may be called at any time.
 func (w *Writer) Reshape(c Content, redactor *frame.Redactor) {
 	w.shape.Store(frame.NewShape(c.ShapeOptions, redactor))
-	w.asked.Store(&c.Changes)
+	w.content.Store(&c)
 }
 
 // Shape is the shape of objects now. It may be called at any time.

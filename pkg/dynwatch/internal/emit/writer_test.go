@@ -74,7 +74,7 @@ func TestEndHasThePendingState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, l := newWriter()
 			write := func(op event.Op, o *frame.Object, e *index.Entry) {
-				if err := w.Write(t.Context(), emit.Announcement{Op: op, Object: o, Entry: e, Replay: true}); err != nil {
+				if _, err := w.Write(t.Context(), emit.Announcement{Op: op, Object: o, Entry: e, Replay: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,7 +108,7 @@ func TestSecretOfTheLog(t *testing.T) {
 		return o
 	}
 	write := func(op event.Op, o *frame.Object) {
-		if err := w.Write(t.Context(), emit.Announcement{Op: op, Object: o, Entry: w.Index.Get("shop", "a")}); err != nil {
+		if _, err := w.Write(t.Context(), emit.Announcement{Op: op, Object: o, Entry: w.Index.Get("shop", "a")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,14 +133,14 @@ func TestSecretOfTheLog(t *testing.T) {
 func TestEnteredContinuesThePendingChain(t *testing.T) {
 	w, l := newWriter()
 	first := emit.Announcement{Op: event.Added, Object: state("u", 1, "x")}
-	if err := w.Write(t.Context(), first); err != nil {
+	if _, err := w.Write(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.WriteEnd(t.Context(), event.Left, w.Index.Get("shop", "a"), state("u", 2, "x"), 2, true); err != nil {
 		t.Fatal(err)
 	}
 	again := emit.Announcement{Op: event.Entered, Object: state("u", 3, "x"), Cause: 3}
-	if err := w.Write(t.Context(), again); err != nil {
+	if _, err := w.Write(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Flush(t.Context()); err != nil {

@@ -83,6 +83,9 @@ type Feed struct {
 	// Repeating: a re-snapshot on request is in progress, and change filters hold nothing
 	// back.
 	Repeating bool
+	// HasHeldBack: change filters have held back states since the first list. The log does not know
+	// which.
+	HasHeldBack bool
 	// Shown is the state that was logged last.
 	Shown      status.State
 	ShownSince time.Time
@@ -125,8 +128,8 @@ func New(o Options) *Feed {
 	return f
 }
 
-// Announce emits op for an object that exists, and remembers it, unless a change gate
-// holds it back. e is what the index holds of it under the same uid, nil if nothing.
+// Announce emits op for an object that exists, and remembers it, unless the change filters
+// hold it back. e is what the index holds of it under the same uid, nil if nothing.
 func (t *Feed) Announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
 	return t.AnnounceCaused(ctx, op, o, e, replay, o.ResourceVersion)
 }
@@ -134,15 +137,19 @@ func (t *Feed) Announce(ctx context.Context, op event.Op, o *frame.Object, e *in
 // AnnounceCaused is announce for what has entered because of another object, the
 // Namespace: cause is the revision of its change.
 func (t *Feed) AnnounceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
-	if op == event.Modified && t.holdBack(e, o) {
-		return nil
-	}
 	if e == nil && t.Former != nil {
 		if err := t.meetFormer(ctx, o); err != nil {
 			return err
 		}
 	}
-	return t.Write(ctx, emit.Announcement{Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.First.Run, Noted: t.First.Lost})
+	held, err := t.Write(ctx, emit.Announcement{
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.First.Run, Noted: t.First.Lost, Unfiltered: t.Repeating,
+	})
+	if held {
+		t.Status.Unchanged.Add(1)
+		t.NoteHeldBack(e, o.ResourceVersion)
+	}
+	return err
 }
 
 // End emits op, Deleted or Left, for what the index holds as e, and forgets it.

@@ -3,7 +3,6 @@ package frame_test
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,66 +63,6 @@ func TestDocsExamples(t *testing.T) {
 	for _, key := range []string{"keep", "omit", "redact"} {
 		if !shown[key] {
 			t.Errorf("no example of %s", key)
-		}
-	}
-}
-
-// TestDocsGates: what docs/filtering.md shows of change gates is what they do.
-func TestDocsGates(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/filtering.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile("(?s)```yaml\n([^`]*?)```\n[^`]*```jsonl\n(.*?)```").FindStringSubmatch(string(text))
-	if shown == nil {
-		t.Fatal("no example")
-	}
-	var c struct {
-		Resources []struct {
-			EmitWhen struct {
-				Changed []string `yaml:"changed"`
-				Noop    bool     `yaml:"noop"`
-			} `yaml:"emitWhen"`
-		}
-		Sinks []struct {
-			Name  string
-			Match []struct {
-				Changed []string
-			}
-		}
-	}
-	if err := yaml.Unmarshal([]byte(shown[1]), &c); err != nil || len(c.Resources) != 1 || c.Resources[0].EmitWhen.Noop {
-		t.Fatalf("%v in:\n%s", err, shown[1])
-	}
-	var asked []fieldpath.Gate
-	for _, s := range c.Sinks {
-		for _, m := range s.Match {
-			asked = append(asked, gatesOf(t, m.Changed...)...)
-		}
-	}
-	gates := frame.NewGates(gatesOf(t, c.Resources[0].EmitWhen.Changed...), asked, true)
-	var last []uint64
-	for line := range strings.Lines(shown[2]) {
-		state, want, _ := strings.Cut(strings.TrimSpace(line), " // ")
-		o := normalised(t, gatedBy(t, rules{}, gates), []byte(state))
-		got := "no event"
-		if gates.Open(o.Hashes, last) {
-			unchanged := gates.Unchanged(o.Hashes, last)
-			var names []string
-			for _, s := range c.Sinks {
-				changed := func(g fieldpath.Gate) bool { return !slices.Contains(unchanged, g.ID()) }
-				if len(s.Match) == 0 || slices.ContainsFunc(gatesOf(t, s.Match[0].Changed...), changed) {
-					names = append(names, s.Name)
-				}
-			}
-			got = "modified: " + strings.Join(names, ", ")
-			if last == nil {
-				got = strings.Replace(got, "modified", "added", 1)
-			}
-			last = o.Hashes
-		}
-		if got != want {
-			t.Errorf("%s\nis shown as %s, and is %s", state, want, got)
 		}
 	}
 }

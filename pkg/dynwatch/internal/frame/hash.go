@@ -29,9 +29,6 @@ const (
 type Redactor struct {
 	key    []byte
 	hashes sync.Pool // of hash.Hash, HMAC-SHA256 with the key
-	// gates is the same with gateKey, which is made from the key, for change filters.
-	gates   sync.Pool
-	gateKey []byte
 	// plain are the annotations of Secrets whose values stay.
 	plain keys
 }
@@ -40,11 +37,7 @@ type Redactor struct {
 // the plain annotations of Secrets, a name each or a prefix with a star behind it, stay
 // beside those that always do.
 func NewRedactor(key []byte, plain ...string) *Redactor {
-	r := &Redactor{key: bytes.Clone(key), plain: newKeys(append(plainAnnotations(), plain...)...)}
-	derive := hmac.New(sha256.New, r.key)
-	derive.Write([]byte("change filters"))
-	r.gateKey = derive.Sum(nil)
-	return r
+	return &Redactor{key: bytes.Clone(key), plain: newKeys(append(plainAnnotations(), plain...)...)}
 }
 
 // redact appends the string that replaces a value, given as it stands in the

@@ -29,10 +29,6 @@ type Object struct {
 	// controller. Each is nil if it is unknown or not requested, see [ShapeOptions].
 	Actor []byte
 	Owner *Owner
-	// Gates are the change gates of the resource, and Hashes what the object is to
-	// them. Both are nil if there are none, or if Data is nil.
-	Gates  *Gates
-	Hashes []uint64
 }
 
 // Options say how objects are normalised. Its functions must be safe for concurrent use.
@@ -186,7 +182,6 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 	}
 	head := event.OpenData(m.room(size))
 	o.Data = n.render(head, p, edits, *o, from, end)
-	p.shape.gate(o, o.Data[len(head):])
 }
 
 // render appends the object to dst: what is not in the prefix is p.data[from:end], with

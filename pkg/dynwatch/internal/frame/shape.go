@@ -26,7 +26,6 @@ type Shape struct {
 	redactor *Redactor
 	// identity are the locations that no pattern is held against.
 	identity [][]byte
-	gates    *Gates // nil if there are none
 	// actor and owner say what is read of an object beside what goes into its Data.
 	actor, owner bool
 	// secret leads to the values of Secrets that are replaced, nil for other objects.
@@ -37,8 +36,6 @@ type Shape struct {
 type ShapeOptions struct {
 	// Rules are what becomes of the objects, nil for nothing.
 	Rules *fieldpath.Rules
-	// Gates are the change gates, nil for none.
-	Gates *Gates
 	// Actor and Owner have [Object.Actor] and [Object.Owner] read, unless Rules redact what
 	// they are read from. Patterns see neither: see [Shape.Shows].
 	Actor, Owner bool
@@ -53,9 +50,9 @@ func NewShape(o ShapeOptions, redactor *Redactor) *Shape {
 		return nil
 	}
 	s := &Shape{
-		redactor: redactor, gates: o.Gates,
-		actor: o.Actor && !o.Rules.RedactsAround("metadata", "managedFields"),
-		owner: o.Owner && !o.Rules.RedactsAround("metadata", "ownerReferences"),
+		redactor: redactor,
+		actor:    o.Actor && !o.Rules.RedactsAround("metadata", "managedFields"),
+		owner:    o.Owner && !o.Rules.RedactsAround("metadata", "ownerReferences"),
 	}
 	if o.Secret {
 		s.secret = secretSet()
@@ -104,13 +101,6 @@ func (s *Shape) AsksOwner() bool { return s != nil && s.owner }
 // changes reports whether objects are not what they are in the normaliser's view.
 func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.redacts()) }
 
-// gate has the gates look at the object o, which is in view.
-func (s *Shape) gate(o *Object, view []byte) {
-	if s != nil && s.gates != nil {
-		o.Gates, o.Hashes = s.gates, s.gates.hashes(view, s.redactor)
-	}
-}
-
 // redacts reports whether the objects have values that must not show.
 func (s *Shape) redacts() bool { return s != nil && s.redact != nil }
 
@@ -134,24 +124,13 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 }
 
 // data renders the beginning of an event's data, given the normalised object o in
-// scratch. The gates see what is cut out, but no value that is redacted: their hashes
-// are kept, and a short value could be found from one by trying.
+// scratch.
 func (s *Shape) data(b *buffers, o *Object, m *Memory) {
-	switch {
-	case s.gates == nil || s.projection == nil:
-	case s.redacts():
-		s.gate(o, s.hide(nil, b.object, *o, false))
-	default:
-		s.gate(o, b.object)
-	}
 	if s.projection != nil {
 		b.swap(s.projection.Append(b.spare[:0], b.object))
 	}
 	if s.redacts() {
 		b.swap(s.hide(b.spare[:0], b.object, *o, false))
-	}
-	if s.projection == nil {
-		s.gate(o, b.object)
 	}
 	dst := event.OpenData(m.room(len(b.object) + event.DataOverhead))
 	o.Data = append(dst, b.object...)

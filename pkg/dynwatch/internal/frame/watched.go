@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,7 +48,7 @@ func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 func (w *Watched) DeepCopyObject() runtime.Object {
 	c := *w
 	c.next = nil
-	c.Data, c.Actor, c.Hashes = bytes.Clone(w.Data), bytes.Clone(w.Actor), slices.Clone(w.Hashes)
+	c.Data, c.Actor = bytes.Clone(w.Data), bytes.Clone(w.Actor)
 	if w.Err != nil {
 		err := *w.Err
 		err.Raw = bytes.Clone(w.Err.Raw)

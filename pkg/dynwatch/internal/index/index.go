@@ -65,11 +65,11 @@ type Index struct {
 	count int
 	table table
 	texts texts
-	// filtered is what change filters need of the entries, nil without filters.
-	filtered map[*Entry]filtered
-	seed     maphash.Seed
-	bits     uint32 // mask of the hashes; tests narrow it to force collisions
-	scratch  []byte
+	// skipped are the revisions that change filters skipped last, by entry.
+	skipped map[*Entry]uint64
+	seed    maphash.Seed
+	bits    uint32 // mask of the hashes; tests narrow it to force collisions
+	scratch []byte
 }
 
 // New returns an empty index.
@@ -154,7 +154,7 @@ func (x *Index) Remove(e *Entry) {
 	if e.serial == 0 {
 		return
 	}
-	delete(x.filtered, e)
+	delete(x.skipped, e)
 	x.table.remove(x.place(x.Namespace(e), x.Name(e)), e.slot)
 	x.texts.remove(e.text)
 	x.free = append(x.free, e.slot)

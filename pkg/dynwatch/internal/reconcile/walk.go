@@ -46,7 +46,7 @@ func (t *Reconciler) queries(s *sweep.Pass, differing []listwatch.Listed) []reco
 			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
 		}
 		if e != nil && t.Index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.Floor {
-			return // no revision is missing: a change gate held it back
+			return // no revision is missing: a change filter held it back
 		}
 		all = append(all, q)
 	}

@@ -200,7 +200,7 @@ func (t *Repeater) reannounceLater(ctx context.Context, err error) {
 }
 
 // announceAgain emits the state that was announced last of the entry's object once
-// more, or the newer one that a change gate has held back. It is one more event of the
+// more, or the newer one that a change filter has held back. It is one more event of the
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
 func (t *Repeater) announceAgain(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {

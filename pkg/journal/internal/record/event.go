@@ -23,8 +23,7 @@ const (
 	fieldReplay            // empty
 	fieldID                // if it does not follow from the others
 	fieldGap               // JSON
-	fieldHashes            // 8 bytes each
-	fieldUnchanged
+	fieldUnchanged         // 8 bytes for each filter, also if there are none
 	firstNumber = 20
 )
 
@@ -69,9 +68,11 @@ func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
 			dst = appendField(dst, fieldGap, gap)
 		}
 	}
-	if e.Gates != nil {
-		dst = appendHashes(dst, fieldHashes, e.Gates.Hashes)
-		dst = appendHashes(dst, fieldUnchanged, e.Gates.Unchanged)
+	if e.Unchanged != nil {
+		dst = binary.AppendUvarint(append(dst, fieldUnchanged), uint64(8*len(e.Unchanged)))
+		for _, id := range e.Unchanged {
+			dst = binary.LittleEndian.AppendUint64(dst, id)
+		}
 	}
 	return dst
 }
@@ -112,17 +113,6 @@ func appendText(dst []byte, number byte, value string) []byte {
 func appendNumber(dst []byte, number byte, value uint64) []byte {
 	var scratch [binary.MaxVarintLen64]byte
 	return appendField(dst, number, binary.AppendUvarint(scratch[:0], value))
-}
-
-func appendHashes(dst []byte, number byte, hashes []uint64) []byte {
-	if hashes == nil {
-		return dst
-	}
-	dst = binary.AppendUvarint(append(dst, number), uint64(8*len(hashes)))
-	for _, h := range hashes {
-		dst = binary.LittleEndian.AppendUint64(dst, h)
-	}
-	return dst
 }
 
 // parseUUID reads a UUID in the form that [uuid] writes, and no other.
@@ -270,8 +260,14 @@ func setField(e *event.Event, number uint64, value []byte, shared *Strings) erro
 		if err := json.Unmarshal(value, e.Gap); err != nil {
 			return fmt.Errorf("%w: gap: %w", ErrInvalid, err)
 		}
-	case fieldHashes, fieldUnchanged:
-		return setHashes(e, number, value)
+	case fieldUnchanged:
+		if len(value)%8 != 0 {
+			return fmt.Errorf("%w: ids of %d bytes", ErrInvalid, len(value))
+		}
+		e.Unchanged = make([]uint64, 0, len(value)/8)
+		for ; len(value) > 0; value = value[8:] {
+			e.Unchanged = append(e.Unchanged, binary.LittleEndian.Uint64(value))
+		}
 	default:
 		if number > 0 && number < fieldName {
 			*texts(e)[number-1] = shared.of(value)
@@ -288,24 +284,5 @@ func parseNumber(to *uint64, number uint64, value []byte) error {
 		return fmt.Errorf("%w: field %d is no number", ErrInvalid, number)
 	}
 	*to = n
-	return nil
-}
-
-func setHashes(e *event.Event, number uint64, value []byte) error {
-	if len(value)%8 != 0 {
-		return fmt.Errorf("%w: hashes of %d bytes", ErrInvalid, len(value))
-	}
-	hashes := make([]uint64, 0, len(value)/8)
-	for ; len(value) > 0; value = value[8:] {
-		hashes = append(hashes, binary.LittleEndian.Uint64(value))
-	}
-	if e.Gates == nil {
-		e.Gates = new(event.Gates)
-	}
-	if number == fieldHashes {
-		e.Gates.Hashes = hashes
-	} else {
-		e.Gates.Unchanged = hashes
-	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (s source) event() event.Event {
 		e.Gap = &event.GapInfo{From: s.number(), To: s.number(), Reason: "expired", Recovered: event.RecoveredState, Trimmed: s.number()}
 	}
 	if s.IntN(4) == 0 {
-		e.Gates = &event.Gates{Hashes: []uint64{s.Uint64()}, Unchanged: []uint64{s.Uint64(), s.Uint64()}}
+		e.Unchanged = []uint64{s.Uint64(), s.Uint64()}[:s.IntN(3)]
 	}
 	return e
 }

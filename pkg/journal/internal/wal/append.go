@@ -39,7 +39,7 @@ type staged struct {
 // Append adds events, and returns when they were written. They follow each other without another
 // event in between. It waits while the log is at its limit, or the disk is full. If ctx ends
 // first, it returns the error of ctx, and a leading part of the events may be in the log. Nothing
-// of the events is kept but strings and Gates.
+// of the events is kept but strings and Unchanged.
 func (l *Log) Append(ctx context.Context, events []event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err

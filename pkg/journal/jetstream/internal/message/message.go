@@ -32,8 +32,7 @@ const (
 	headerTarget = "informd-target"
 	// EncodingGzip is a value of HeaderEncoding.
 	EncodingGzip = "gzip"
-	// headerGates and headerUnchanged have an event's Gates, see [setNumbers].
-	headerGates     = "informd-gates"
+	// headerUnchanged has Unchanged of an event.
 	headerUnchanged = "informd-unchanged"
 )
 
@@ -102,9 +101,8 @@ func (c *Codec) Fill(m *nats.Msg, values []string, e *event.Event) (used []strin
 	if !e.Op.Control() && e.Target != event.GroupOrCore(e.Group)+"/"+e.Resource {
 		set(headerTarget, event.EscapeToken(e.Target))
 	}
-	if e.Gates != nil {
-		setNumbers(set, headerGates, e.Gates.Hashes)
-		setNumbers(set, headerUnchanged, e.Gates.Unchanged)
+	if len(e.Unchanged) > 0 {
+		set(headerUnchanged, numbersText(e.Unchanged))
 	}
 	return values, int64(size)
 }
@@ -203,9 +201,7 @@ func Parse(h nats.Header) (event.Event, error) {
 			return event.Event{}, err
 		}
 	}
-	if hashes := numbers(h, headerGates); hashes != nil {
-		e.Gates = &event.Gates{Hashes: hashes, Unchanged: numbers(h, headerUnchanged)}
-	}
+	e.Unchanged = numbers(h, headerUnchanged)
 	return e, nil
 }
 

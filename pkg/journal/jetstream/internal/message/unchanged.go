@@ -7,19 +7,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// setNumbers sets a header to numbers of 8 bytes each, in base64.
-func setNumbers(set func(name, value string), name string, all []uint64) {
-	if len(all) == 0 {
-		return
-	}
+// numbersText returns numbers of 8 bytes each in base64.
+func numbersText(all []uint64) string {
 	raw := make([]byte, 0, 8*len(all))
 	for _, n := range all {
 		raw = binary.BigEndian.AppendUint64(raw, n)
 	}
-	set(name, base64.RawURLEncoding.EncodeToString(raw))
+	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// numbers reads what setNumbers has set. What cannot be read is not known: nil.
+// numbers reads a header that [numbersText] has made. What cannot be read is not known: nil.
 func numbers(h nats.Header, name string) []uint64 {
 	if len(h[name]) == 0 {
 		return nil

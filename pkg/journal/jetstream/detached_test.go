@@ -12,29 +12,22 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// TestGatesAreKept: what change gates know is in the journal with the event, for the
-// target that goes on and for the sinks, and not where there is nothing to know.
-func TestGatesAreKept(t *testing.T) {
+// TestUnchangedIsKept: which change filters of sinks see no change is in the journal with the event,
+// and nothing where there is nothing to know.
+func TestUnchangedIsKept(t *testing.T) {
 	h := newHost(t)
 	j := h.open()
 	mustClose(t, mustOpen(t, j, "bus", journal.FromNow))
 	var now clock
 	a, b := &object{name: "a"}, &object{name: "b"}
-	gated := a.event(&now, event.Added)
-	gated.Gates = &event.Gates{Hashes: []uint64{1, 1<<64 - 1}, Unchanged: []uint64{7}}
-	mustAppend(t, j, gated, b.event(&now, event.Added))
+	filtered := a.event(&now, event.Added)
+	filtered.Unchanged = []uint64{1, 1<<64 - 1}
+	mustAppend(t, j, filtered, b.event(&now, event.Added))
 	mustClose(t, j)
 	j = h.open()
-	restored := make(map[string]*event.Gates)
-	if _, err := j.Restore(t.Context(), gated.Target, func(e event.Event) { restored[e.Name] = e.Gates }); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]*event.Gates{"a": gated.Gates, "b": nil}
-	if diff := cmp.Diff(want, restored); diff != "" {
-		t.Errorf("restored (-want +got):\n%s", diff)
-	}
+	want := map[string][]uint64{"a": filtered.Unchanged, "b": nil}
 	for _, entry := range read(t, mustOpen(t, j, "bus", journal.FromNow), 2) {
-		if diff := cmp.Diff(want[entry.Event.Name], entry.Event.Gates); diff != "" {
+		if diff := cmp.Diff(want[entry.Event.Name], entry.Event.Unchanged); diff != "" {
 			t.Errorf("read (-want +got):\n%s", diff)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,10 +15,10 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// gated are things of which only the label counts.
-func gated() dynwatch.Resource {
+// filtered are things of which only the label counts.
+func filtered() dynwatch.Resource {
 	r := things()
-	r.OnlyWhenChanged = []string{"metadata.labels"}
+	r.EmitWhen.Changed = []string{"metadata.labels"}
 	return r
 }
 
@@ -33,10 +34,10 @@ func labelOf(t *testing.T, e *event.Event) string {
 	return o.Metadata.Labels["on"]
 }
 
-func TestOnlyWhenChanged(t *testing.T) {
+func TestEmitWhenChanged(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
-	r := start(t, api, gated())
+	r := start(t, api, filtered())
 	r.caughtUp()
 	api.put("a", "x", "1") // 102: held back
 	api.put("a", "x", "2")
@@ -51,15 +52,14 @@ func TestOnlyWhenChanged(t *testing.T) {
 	if s := r.manager.Targets()[0]; s.Unchanged != 2 {
 		t.Errorf("%d states are counted, want 2", s.Unchanged)
 	}
-	for i, e := range r.log.all()[:3] {
-		if e.Op != event.Synced && (e.Gates == nil || len(e.Gates.Hashes) != 1) {
-			t.Errorf("event %d has gates %+v", i, e.Gates)
-		}
+	// The log syncs it before a sink reads it: later states are compared with it.
+	if e := r.log.all()[2]; e.Unchanged == nil {
+		t.Error("the event does not show that there is a change filter")
 	}
 }
 
-// TestSuppressNoop: what changes nothing but the revision is no event; any other change is.
-func TestSuppressNoop(t *testing.T) {
+// TestEmitWhenNoop: what changes nothing of the event but the revision is none; any other change is.
+func TestEmitWhenNoop(t *testing.T) {
 	revision := regexp.MustCompile(`"spec":\{"rev":\d+\}`)
 	api := newFakeAPI(t)
 	api.do(func() {
@@ -67,25 +67,66 @@ func TestSuppressNoop(t *testing.T) {
 	})
 	api.put("a", "x", "1")
 	wanted := things()
-	wanted.SuppressNoop, wanted.Omit = true, []string{"metadata.labels"}
+	wanted.EmitWhen.SuppressNoop = true
 	r := start(t, api, wanted)
 	r.caughtUp()
 	api.put("a", "x", "1")
-	api.put("a", "x", "2") // what is omitted changes, too
+	api.put("a", "x", "2")
 	api.put("a", "x", "2")
 	r.caughtUp()
 	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
+	wanted.Omit = []string{"metadata.labels"}
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	api.put("a", "x", "2") // 105: the first event without labels
+	api.put("a", "x", "3")
+	r.caughtUp()
+	if got, want := r.since(3), []string{"modified a/x uid-1 105<103"}; !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
 }
 
-// TestTellUnchanged: events say which of the others' gates have not changed, against the
-// event before and not against what was held back.
-func TestTellUnchanged(t *testing.T) {
+// TestFiltersSeeWhatEventsHave: a change of what is omitted or not kept is none, and one of a value that
+// is hashed is one, whether a rule hashes it or it is that of a Secret.
+func TestFiltersSeeWhatEventsHave(t *testing.T) {
+	for name, tt := range map[string]struct {
+		shape func(*dynwatch.Resource)
+		want  []string
+	}{
+		"all":      {func(*dynwatch.Resource) {}, []string{"modified a/x uid-1 103<101"}},
+		"redacted": {func(r *dynwatch.Resource) { r.Redact = []string{"metadata.labels"} }, []string{"modified a/x uid-1 103<101"}},
+		"omitted":  {func(r *dynwatch.Resource) { r.Omit = []string{"metadata.labels"} }, nil},
+		"not kept": {func(r *dynwatch.Resource) { r.Keep = []string{"spec"} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			wanted := filtered()
+			tt.shape(&wanted)
+			r := start(t, api, wanted)
+			r.caughtUp()
+			api.put("a", "x", "1")
+			api.put("a", "x", "2")
+			api.put("a", "x", "2")
+			r.caughtUp()
+			if got := r.since(2); !slices.Equal(got, tt.want) {
+				t.Errorf("%q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestSinkFilters: events say which change filters of sinks see no change, against the
+// event before and not against what was held back. While all objects are announced again, none does:
+// a sink needs an event of each.
+func TestSinkFilters(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
 	wanted := things()
-	wanted.TellUnchanged = []string{"metadata.labels", "spec"}
+	wanted.SinkFilters = []string{"metadata.labels", "spec"}
 	r := start(t, api, wanted)
 	r.caughtUp()
 	api.put("a", "x", "1")
@@ -95,37 +136,63 @@ func TestTellUnchanged(t *testing.T) {
 	var told []int
 	for _, e := range r.log.all() {
 		if e.Op != event.Synced {
-			told = append(told, len(e.Gates.Unchanged))
+			told = append(told, len(e.Unchanged))
 		}
 	}
 	if want := []int{0, 1, 0}; !slices.Equal(told, want) {
 		t.Errorf("unchanged are %v, want %v", told, want)
 	}
+	listed := make(chan struct{})
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.RawQuery, "watch=") {
+				<-listed
+			}
+			return false
+		}
+	})
+	done := make(chan error)
+	go func() {
+		_, err := r.manager.Resnapshot(t.Context(), "things")
+		done <- err
+	}()
+	r.eventually("the beginning", func() bool { return count(r.log.all(), event.Begin) == 1 })
+	api.put("a", "x", "2")
+	r.eventually("a change meanwhile", func() bool { return count(r.log.all(), event.Modified) == 3 })
+	close(listed)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range r.log.all()[4:] {
+		if len(e.Unchanged) > 0 {
+			t.Errorf("%s may be filtered out by a sink", lines([]event.Event{e}))
+		}
+	}
 }
 
-// TestGateOfNow: gates change while the watch goes on, and what they did not ask about
-// before counts as changed.
-func TestGateOfNow(t *testing.T) {
+// TestEmitWhenOfNow: change filters change while the watch goes on, and compare with the last event,
+// whatever filters there were then.
+func TestEmitWhenOfNow(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
 	r := start(t, api, things())
 	r.caughtUp()
 	watches := r.manager.Targets()[0].Watches
-	if err := r.manager.Apply([]dynwatch.Resource{gated()}); err != nil {
+	if err := r.manager.Apply([]dynwatch.Resource{filtered()}); err != nil {
 		t.Fatal(err)
 	}
-	api.put("a", "x", "1") // 102: not known to be unchanged
 	api.put("a", "x", "1")
+	api.put("a", "x", "2")
 	r.caughtUp()
-	if got, want := r.since(2), []string{"modified a/x uid-1 102<101"}; !slices.Equal(got, want) {
+	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
 		t.Fatal(err)
 	}
-	api.put("a", "x", "1")
+	api.put("a", "x", "2")
 	r.caughtUp()
-	if got, want := r.since(3), []string{"modified a/x uid-1 104<102"}; !slices.Equal(got, want) {
+	if got, want := r.since(3), []string{"modified a/x uid-1 104<103"}; !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	if s := r.manager.Targets()[0]; s.Watches != watches {
@@ -142,7 +209,7 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
-	r := start(t, api, gated())
+	r := start(t, api, filtered())
 	r.caughtUp()
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
@@ -158,7 +225,7 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	}
 	clean()
 	r.stop(true)
-	r.begin(gated())
+	r.begin(filtered())
 	r.caughtUp()
 	clean()
 	asked := api.requestsWith("fieldSelector=metadata.name%3D")
@@ -170,7 +237,7 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	r.caughtUp()
 	r.stop(false)
 	api.forget()
-	r.begin(gated())
+	r.begin(filtered())
 	r.caughtUp()
 	for _, e := range r.log.all()[n:] {
 		if !e.Op.Control() {
@@ -195,14 +262,14 @@ func TestAuditReadsFew(t *testing.T) {
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
-	r := start(t, api, gated())
+	r := start(t, api, filtered())
 	r.caughtUp()
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
 	r.caughtUp()
 	r.stop(false)
-	r.begin(gated())
+	r.begin(filtered())
 	r.caughtUp()
 	for _, want := range []int{100, objects - 100, 0} {
 		before := api.requestsWith("fieldSelector=metadata.name%3D")
@@ -220,23 +287,25 @@ func TestAuditReadsFew(t *testing.T) {
 // TestResnapshotOfHeldBack: an object is announced anew in the state that it has, though
 // no event had that revision.
 func TestResnapshotOfHeldBack(t *testing.T) {
-	for _, restart := range []bool{false, true} {
+	for restart, then := range map[string]*dynwatch.Resource{"none": nil, "the same filter": new(filtered()), "no filter": new(things())} {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")
-		r := start(t, api, gated())
+		r := start(t, api, things())
 		r.caughtUp()
+		if err := r.manager.Apply([]dynwatch.Resource{filtered()}); err != nil {
+			t.Fatal(err)
+		}
 		api.put("a", "x", "1")
 		r.caughtUp()
-		if restart {
+		if then != nil {
 			r.stop(false)
-			r.begin(gated())
+			r.begin(*then)
 			r.caughtUp()
 		}
 		results, err := r.manager.Resnapshot(t.Context(), "example.com/things")
 		if err != nil {
 			t.Fatalf("%+v, %v", results, err)
 		}
-		api.put("a", "x", "1")
 		api.put("a", "x", "2")
 		r.caughtUp()
 		var got []string
@@ -248,9 +317,9 @@ func TestResnapshotOfHeldBack(t *testing.T) {
 				got = append(got, lines([]event.Event{e})...)
 			}
 		}
-		want := []string{"snapshot a/x uid-1 102<101 replay", "modified a/x uid-1 104<102"}
+		want := []string{"snapshot a/x uid-1 102<101 replay", "modified a/x uid-1 103<102"}
 		if !slices.Equal(got, want) {
-			t.Errorf("restart %t: %q\nwant %q", restart, got, want)
+			t.Errorf("restart with %s: %q\nwant %q", restart, got, want)
 		}
 	}
 }
@@ -275,14 +344,14 @@ func TestFirstListOfALostJournalIsWhole(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("a", "held", "1")
 			api.put("a", "same", "1")
-			wanted := gated()
-			wanted.TellUnchanged = wanted.OnlyWhenChanged
+			wanted := filtered()
+			wanted.SinkFilters = wanted.EmitWhen.Changed
 			r := start(t, api, wanted)
 			r.caughtUp()
 			restart(r)
 			n := len(r.log.all())
 			r.log.set(func() { r.log.void = true })
-			wanted.OnlyWhenChanged = nil
+			wanted.EmitWhen.Changed = nil
 			r.begin(wanted)
 			r.announcesAll(n)
 			for _, e := range r.log.all()[n:] {
@@ -293,16 +362,16 @@ func TestFirstListOfALostJournalIsWhole(t *testing.T) {
 			r.stop(false)
 			n = len(r.log.all())
 			api.put("a", "held", "1")
-			r.begin(gated())
+			r.begin(filtered())
 			r.announcesAll(n)
 		})
 	}
 }
 
-// TestRandomGates lets things change, with restarts and lost history, and holds the
-// stream to what a gate promises: every modified event has another label than the event
+// TestRandomFilters lets things change, with restarts and lost history, and holds the
+// stream to what a change filter promises: every modified event has another label than the event
 // before, and the last label always comes.
-func TestRandomGates(t *testing.T) {
+func TestRandomFilters(t *testing.T) {
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
@@ -310,17 +379,17 @@ func TestRandomGates(t *testing.T) {
 	t.Logf("repeat with -seed %d", s)
 	for round := range uint64(6) {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			randomGates(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%3 == 2)
+			randomlyFiltered(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%3 == 2)
 		})
 	}
 }
 
-func randomGates(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
+func randomlyFiltered(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	api := newFakeAPI(t)
-	wanted := gated()
+	wanted := filtered()
 	if selecting {
 		wanted.LabelSelector = "on=yes"
-		wanted.OnlyWhenChanged = []string{"metadata.labels", "status.phase"}
+		wanted.EmitWhen.Changed = []string{"metadata.labels", "status.phase"}
 	}
 	r := start(t, api, wanted)
 	r.caughtUp()
@@ -391,11 +460,11 @@ func randomGates(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	}
 }
 
-func TestGatesAreChecked(t *testing.T) {
+func TestFiltersAreChecked(t *testing.T) {
 	r := start(t, newFakeAPI(t))
 	err := r.manager.Apply([]dynwatch.Resource{
-		{Resource: "pods", OnlyWhenChanged: []string{"spec", "status..x", "metadata.*"}},
-		{Resource: "services", Mode: dynwatch.Metadata, OnlyWhenChanged: []string{"spec", "metadata", "status"}},
+		{Resource: "pods", EmitWhen: dynwatch.EmitWhen{Changed: []string{"spec", "status..x", "metadata.*"}}},
+		{Resource: "services", Mode: dynwatch.Metadata, EmitWhen: dynwatch.EmitWhen{Changed: []string{"spec", "metadata", "status"}}},
 	})
 	for _, want := range []string{
 		`resource 0 (core/pods): changed "status..x": at character 8`, `changed "metadata.*": the path matches metadata.resourceVersion`,

@@ -14,28 +14,28 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// TestGateOps: a change gate is about modified events alone, and stops one only if
-// nothing that it asks about has changed for sure.
-func TestGateOps(t *testing.T) {
-	gate := deliver.Match{OnlyWhenChanged: []uint64{1, 2}}
+// TestChangedOps: a change filter is about modified events alone, and stops one only if
+// nothing that it names has changed for sure.
+func TestChangedOps(t *testing.T) {
+	filter := deliver.Match{Changed: []uint64{1, 2}}
 	for name, test := range map[string]struct {
-		only  []deliver.Match
-		gates *event.Gates
-		want  bool
+		only      []deliver.Match
+		unchanged []uint64
+		want      bool
 	}{
-		"nothing known":      {[]deliver.Match{gate}, nil, true},
-		"one changed":        {[]deliver.Match{gate}, &event.Gates{Unchanged: []uint64{1, 3}}, true},
-		"none changed":       {[]deliver.Match{gate}, &event.Gates{Unchanged: []uint64{3, 2, 1}}, false},
-		"another match":      {[]deliver.Match{gate, {Resource: "deployments"}}, &event.Gates{Unchanged: []uint64{1, 2}}, true},
-		"no gate":            {[]deliver.Match{{}}, &event.Gates{Unchanged: []uint64{1, 2}}, true},
-		"and a condition":    {[]deliver.Match{{OnlyWhenChanged: []uint64{1}, When: always(false)}}, nil, false},
-		"or else, condition": {[]deliver.Match{{OnlyWhenChanged: []uint64{1}, When: always(true)}}, &event.Gates{Unchanged: []uint64{1}}, false},
+		"nothing known":      {[]deliver.Match{filter}, nil, true},
+		"one changed":        {[]deliver.Match{filter}, []uint64{1, 3}, true},
+		"none changed":       {[]deliver.Match{filter}, []uint64{3, 2, 1}, false},
+		"another match":      {[]deliver.Match{filter, {Resource: "deployments"}}, []uint64{1, 2}, true},
+		"no filter":          {[]deliver.Match{{}}, []uint64{1, 2}, true},
+		"and a condition":    {[]deliver.Match{{Changed: []uint64{1}, When: always(false)}}, nil, false},
+		"or else, condition": {[]deliver.Match{{Changed: []uint64{1}, When: always(true)}}, []uint64{1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := route(t, true, test.only...)
 			for _, op := range event.Ops() {
 				e := of(op, "apps", "deployments", "shop")
-				e.Gates = test.gates
+				e.Unchanged = test.unchanged
 				want := test.want
 				switch {
 				case op == event.State:
@@ -75,23 +75,23 @@ func (c detachingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, 
 	return entries, err
 }
 
-// TestGateAfterTrimmedHistory: what is detached passes a gate, in one lane and in
+// TestChangedAfterTrimmedHistory: what is detached passes a change filter, in one lane and in
 // several; what is stopped is counted and
 // committed.
-func TestGateAfterTrimmedHistory(t *testing.T) {
+func TestChangedAfterTrimmedHistory(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j, s := detaching{journal.NewMemory(1 << 20), 40}, &fakeSink{}
 				g := start(t, j, s, func(o *deliver.Options) {
 					o.Setup.Lanes = lanes
-					o.Setup.Route = route(t, true, deliver.Match{OnlyWhenChanged: []uint64{5}})
+					o.Setup.Route = route(t, true, deliver.Match{Changed: []uint64{5}})
 				})
 				list := events(0, 100)
 				var want []string
 				for i := range list {
-					if list[i].Gates = (&event.Gates{Unchanged: []uint64{5}}); i%10 == 0 {
-						list[i].Gates.Unchanged = nil
+					if list[i].Unchanged = []uint64{5}; i%10 == 0 {
+						list[i].Unchanged = nil
 					}
 					if i < 40 || i%10 == 0 {
 						want = append(want, list[i].ID)

@@ -15,16 +15,16 @@ import (
 	"github.com/informd/informd/test/natsserver"
 )
 
-// TestOnlyWhenChanged: what changes nothing that a gate asks about is no event, live,
+// TestEmitWhen: what changes nothing that a change filter names is no event, live,
 // while informd is away, and after it was killed; what does change comes to each sink
 // that asks about it.
-func TestOnlyWhenChanged(t *testing.T) {
-	for name, journal := range map[string]string{"embedded": logJournal, "nats": natsJournal(natsserver.Start(t, natsserver.Options{}).URL())} {
-		t.Run(name, func(t *testing.T) { onlyWhenChanged(t, journal) })
+func TestEmitWhen(t *testing.T) {
+	for name, journal := range map[string]string{"log": logJournal, "nats": natsJournal(natsserver.Start(t, natsserver.Options{}).URL())} {
+		t.Run(name, func(t *testing.T) { emitWhen(t, journal) })
 	}
 }
 
-func onlyWhenChanged(t *testing.T, journal string) {
+func emitWhen(t *testing.T, journal string) {
 	t.Helper()
 	c := cluster.Start(t, cluster.Options{})
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(configMapKind().gvr).Namespace("default")

@@ -1,0 +1,110 @@
+package configfile
+
+import (
+	"slices"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+// entry is an entry of resources with its path in the config.
+type entry struct {
+	config.Resource
+	at string
+}
+
+// checkEmitWhen checks the change filters of an entry.
+func (r *checker) checkEmitWhen(one config.Resource, at string) {
+	changed, path := one.EmitWhen.Changed, at+".emitWhen.changed"
+	r.checkChanged(changed, path, one.Mode == config.ModeMetadata && !r.Bad(at+".mode"))
+	r.checkRemoved(changed, path, []entry{{one, at}})
+}
+
+// checkMatchChanged checks the change filters of a match.
+func (r *checker) checkMatchChanged(m config.Match, path string, resources []config.Resource) {
+	if len(m.Changed) == 0 {
+		return
+	}
+	var meant []entry
+	for i, one := range resources {
+		if one.MayBe(m.Group, m.Resource) {
+			meant = append(meant, entry{one, document.Index("resources", i)})
+		}
+	}
+	full := func(one entry) bool { return one.Mode != config.ModeMetadata }
+	r.checkChanged(m.Changed, path+".changed", r.named(resources) && !slices.ContainsFunc(meant, full))
+	modified := string(event.Modified)
+	if len(m.Ops) > 0 && !slices.Contains(m.Ops, modified) {
+		r.fail(path+".changed", "filters modified events, which ops excludes: add modified to ops, or remove changed")
+	}
+	if r.named(resources) {
+		r.checkRemoved(m.Changed, path+".changed", meant)
+	}
+}
+
+// checkChanged checks a list of change filters.
+func (r *checker) checkChanged(items []string, path string, metadataOnly bool) {
+	r.checkItems(items, path, func(item string) string {
+		_, err := fieldpath.ParseChangeFilter(item, metadataOnly)
+		return quoted(item, err)
+	})
+}
+
+// checkRemoved warns of change filters that name what no event of the entries has, and of an entry
+// for which all of them do: no filter sees a change then.
+func (r *checker) checkRemoved(items []string, path string, entries []entry) {
+	if len(items) == 0 || r.Failed[path] {
+		return
+	}
+	var warnings []func()
+	lacking := make([]int, len(items)) // entries, by item
+	for _, one := range entries {
+		cuts, ok := r.cutsOf(one.Resource, one.at)
+		if !ok {
+			return
+		}
+		all, reason := true, ""
+		for i, item := range items {
+			why := removed(item, cuts)
+			if all = all && why != ""; why == "" {
+				continue
+			}
+			reason = why
+			if lacking[i]++; lacking[i] == len(entries) {
+				at := document.Index(path, i)
+				warnings = append(warnings, func() {
+					r.Warn(r.place(at), at, "%s is in no event, so that it never changes: %s", document.Quote(item), why)
+				})
+			}
+		}
+		if all && len(entries) > 1 {
+			warnings = append(warnings, func() {
+				r.Warn(r.place(path), path, "no modified event of %s passes, because none has these fields: %s", one.at, reason)
+			})
+		}
+	}
+	for _, warn := range warnings {
+		warn()
+	}
+}
+
+// removed returns why events have nothing of what a change filter names, "" if they may.
+func removed(item string, cuts func(keys []string) string) (why string) {
+	f, err := fieldpath.ParseChangeFilter(item, false)
+	if err != nil {
+		return "" // it is reported
+	}
+	paths, _ := f.Paths()
+	for _, p := range paths {
+		keys := p.Keys()
+		if len(keys) == 0 {
+			return ""
+		}
+		if why = cuts(keys); why == "" {
+			return ""
+		}
+	}
+	return why
+}

@@ -140,8 +140,8 @@ func count(events []event.Event, op event.Op) (n int) {
 // of the log, asks about.
 func TestLostJournalAnnouncesTheUnchanged(t *testing.T) {
 	ofReader := things()
-	ofReader.TellUnchanged = []string{"metadata.labels"}
-	for name, wanted := range map[string]dynwatch.Resource{"of the resource": gated(), "of a reader": ofReader} {
+	ofReader.SinkFilters = []string{"metadata.labels"}
+	for name, wanted := range map[string]dynwatch.Resource{"of the resource": filtered(), "of a reader": ofReader} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("a", "x", "1")

@@ -102,7 +102,7 @@ func (w *whole) run(j *journal.Disk, finish bool) {
 		w.t.Fatal(err)
 	}
 	err = m.Apply([]dynwatch.Resource{
-		{Resource: "configmaps"}, {Resource: "pods", LabelSelector: "in=yes"}, {Resource: "services", OnlyWhenChanged: []string{"metadata.labels"}},
+		{Resource: "configmaps"}, {Resource: "pods", LabelSelector: "in=yes"}, {Resource: "services", EmitWhen: dynwatch.EmitWhen{Changed: []string{"metadata.labels"}}},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -66,7 +66,8 @@ type diskCursor struct {
 
 	mu       sync.Mutex
 	position position
-	saved    position
+	saved    position // if kept
+	kept     bool
 	next     uint64 // the sequence to read next
 	last     uint64 // a commit of it passes all that was read
 	floor    uint64 // a commit below it is within the first snapshot
@@ -134,7 +135,7 @@ func (j *Disk) Open(name string, start Start) (Cursor, error) {
 		return nil, fmt.Errorf("open cursor %q: %w", name, err)
 	}
 	if known {
-		c.saved = c.position
+		c.saved, c.kept = c.position, true
 	}
 	c.position.Left = time.Time{}
 	c.fresh = !known
@@ -222,9 +223,9 @@ func (c *diskCursor) save() error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	c.mu.Lock()
-	p, saved := c.position, c.saved
+	p, same := c.position, c.kept && c.position == c.saved
 	c.mu.Unlock()
-	if p == saved && p != (position{}) {
+	if same {
 		return nil
 	}
 	return c.write(p)
@@ -240,7 +241,7 @@ func (c *diskCursor) write(p position) error {
 		return err
 	}
 	c.mu.Lock()
-	c.saved = p
+	c.saved, c.kept = p, true
 	c.mu.Unlock()
 	return nil
 }

@@ -363,3 +363,17 @@ func TestDeadLettersStay(t *testing.T) {
 		}
 	}
 }
+
+// TestSaveOfAFirstPosition: a position is written when it has changed, that of a sink without events
+// once.
+func TestSaveOfAFirstPosition(t *testing.T) {
+	l := newLogTest(t)
+	l.cursor("sink", journal.FromNow)
+	before := journal.LogStats(l.Disk).Appended
+	for range 3 {
+		l.ok(journal.Save(l.Disk))
+	}
+	if after := journal.LogStats(l.Disk).Appended; after != before {
+		t.Errorf("%d bytes were written of a position that is the same", after-before)
+	}
+}

@@ -110,6 +110,7 @@ func ReadDir(c DiskConfig) (_ History, closing func() error, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	c = c.withDefaults()
 	c.Sync = SyncNever
 	j, err := openOn(disk.NewOverlay(d), c, bootID())
 	if err != nil {
@@ -144,6 +145,9 @@ func (j *Disk) LetterCounts(context.Context) (map[string]uint64, error) { return
 // Put keeps a letter, and returns when it is durable. The error wraps [ErrTooLarge] if a letter
 // without data may fit.
 func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	limit := min(mostLetters, d.journal.config.MaxBytes/8)
 	stored := d.journal.log.LetterBytes()
 	switch {

@@ -12,7 +12,7 @@ import (
 // tail have so many bytes.
 func OpenOn(d disk.Dir, c DiskConfig, boot string, segment int64) (*Disk, error) {
 	c.segment = segment
-	return openOn(d, c, boot)
+	return openOn(d, c.withDefaults(), boot)
 }
 
 // Kill ends a journal as the end of its process does.

@@ -29,6 +29,10 @@ import (
 // namespaces share the limit: those that hold the most lose their oldest superseded events, also
 // unread ones, which a gap declares; and deletions that all sinks have passed lose their data. The last event of each object in a snapshot that a sink has not
 // passed stays even then: a consumer takes an object without an event there for a deleted one.
+//
+// A temporary log keeps nothing for sinks that are not open, and may be smaller than the states of all
+// objects. If all of the above is not enough, it keeps of what the sinks have passed the last event of each
+// object, without data, and no deletions. So Append waits for sinks, and not for ever.
 
 const (
 	// compactEvery is the time between two looks without need.
@@ -170,6 +174,7 @@ type policy struct {
 	history   uint32
 	old       int64 // terminal events from before it, in microseconds, may go
 	bare      bool  // the data of terminal events goes that all sinks have passed
+	temporary bool  // and then those of a temporary log, and the data of other last events
 	shown     []uint64
 	freed     int64 // bytes that were removed
 
@@ -183,7 +188,7 @@ type policy struct {
 func (j *Disk) policy(short bool) (p *policy, err error) {
 	p = &policy{
 		history: uint32(min(j.config.HistoryPerObject, math.MaxUint32)),
-		old:     time.Now().Add(-j.config.DeletedRetention).UnixMicro(),
+		old:     time.Now().Add(-j.config.DeletedRetention).UnixMicro(), temporary: j.config.temporary,
 	}
 	var known bool
 	if p.open, p.all, known = j.passed(); !known {
@@ -203,12 +208,15 @@ func (p *policy) Fate(e *segment.Entry, last *keys.Entry, namespace string) wal.
 	ends, passed := e.Flags.Has(record.Ends), e.Seq <= p.open
 	switch {
 	case e.Seq == last.Seq && !ends:
+		if p.bare && p.temporary && e.Seq <= p.all {
+			return wal.DropData
+		}
 		return wal.Keep
 	case e.Seq == last.Seq:
 		switch {
 		case e.Seq > p.all:
 			return wal.Keep
-		case e.Time < p.old:
+		case e.Time < p.old, p.bare && p.temporary:
 			return wal.Drop
 		case p.bare:
 			return wal.DropData

@@ -19,13 +19,21 @@ const (
 // the system's directory for temporary files if parent is empty. Nothing is synced, and Close deletes the
 // directory. What killed processes have left below parent is deleted here; their directories are named
 // informd-memory-*, too. Dir and Sync of the config are not used, and MaxBytes is 64 MiB by default.
+//
+// The journal keeps nothing for a cursor that is not open. If it is short of space, it forgets the data
+// of objects that all cursors have passed, and their deletions; a new cursor gets those objects without
+// Data. When nothing more can go, Append waits for cursors.
 func OpenTemporary(parent string, c DiskConfig) (*Disk, error) {
 	c.temporary = true
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = temporaryBytes
 	}
+	c = c.withDefaults()
 	if parent == "" {
 		parent = os.TempDir()
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("create journal.dir: %w", err)
 	}
 	d, leftover, err := disk.Temporary(parent, temporaryPrefix)
 	if leftover != nil {

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
 )
@@ -169,5 +172,135 @@ func TestTemporaryIsPrivate(t *testing.T) {
 	}
 	if err := j.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTemporaryIsSmall: objects come and go, of which many more exist at a time than the log has space
+// for. Append goes on as sinks do, and they get every event; while one does not, Append waits.
+func TestTemporaryIsSmall(t *testing.T) {
+	c := temporaryConfig()
+	c.MaxBytes = 1 << 20
+	j, err := journal.OpenTemporary(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := j.Open("sink", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var all []event.Event
+	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted} {
+		for i := range 2000 {
+			all = append(all, event.Event{
+				ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "jobs",
+				Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("u", i), Data: make([]byte, 2000),
+			})
+		}
+	}
+	appended := make(chan error, 1)
+	go func() {
+		for i := range all {
+			if err := j.Append(ctx, all[i:i+1]); err != nil {
+				appended <- fmt.Errorf("event %d: %w; %+v", i, err, j.Stats())
+				return
+			}
+		}
+		appended <- nil
+	}()
+	waitFor(t, "Append waits for the sink", func() bool { return j.Stats().Blocked == 1 })
+	for i := range all {
+		entries, err := sink.Read(ctx, 1)
+		if err != nil {
+			t.Fatalf("event %d: %v; %+v", i, err, j.Stats())
+		}
+		if e := entries[0].Event; e.ID != all[i].ID || len(e.Data) != 2000 {
+			t.Fatalf("event %d is %s %s of %d bytes", i, e.Op, e.ID, len(e.Data))
+		}
+		if err := sink.Commit(ctx, entries[0].Seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(<-appended, j.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// fill appends events of objects of their own until the journal is full and Append waits; it returns
+// what that returns in the end.
+func fill(ctx context.Context, t *testing.T, j *journal.Disk, prefix string) (done chan error) {
+	t.Helper()
+	done = make(chan error, 1)
+	blocked := j.Stats().Blocked
+	go func() {
+		for {
+			all := journaltest.Events(prefix, 100)
+			for i := range all {
+				all[i].Data = make([]byte, 2000)
+			}
+			prefix += "x"
+			if err := j.Append(ctx, all); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	waitFor(t, "the journal is full", func() bool { return j.Stats().Blocked > blocked })
+	return done
+}
+
+// TestFullWithoutSinks: before the first sink nothing is removed, and Append waits. It ends with its
+// context, and with the journal.
+func TestFullWithoutSinks(t *testing.T) {
+	c := temporaryConfig()
+	c.MaxBytes = 1 << 20
+	j, err := journal.OpenTemporary(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := fill(ctx, t, j, "a")
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("Append = %v", err)
+	}
+	second := fill(t.Context(), t, j, "b")
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-second; !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Append = %v", err)
+	}
+}
+
+// TestClosedCursorHoldsNothingBack: a full journal has space again when the sink that is behind is closed.
+func TestClosedCursorHoldsNothingBack(t *testing.T) {
+	c := temporaryConfig()
+	c.MaxBytes = 1 << 20
+	j, err := journal.OpenTemporary(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := j.Open("behind", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := j.Open("other", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go keepUp(t.Context(), t, other)
+	filling := fill(t.Context(), t, j, "a")
+	last := j.Stats().LastSeq
+	if err := behind.Close(); err != nil {
+		t.Error(err)
+	}
+	waitFor(t, "Append goes on", func() bool { return j.Stats().LastSeq > 2*last })
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-filling; !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Append = %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -81,7 +82,7 @@ func TestDeclareAgain(t *testing.T) {
 // TestDeclareToASinkWithoutGaps: a sink that gets no gap events counts as informed of its new
 // destination. Otherwise the re-snapshot behind the gap event never begins.
 func TestDeclareToASinkWithoutGaps(t *testing.T) {
-	o := operatorOf(t, deliver.NewFileBox(t.TempDir(), "out"), func(_ context.Context, batch []event.Event) (int, error) {
+	o := operatorOf(t, journaltest.Open(t).DeadLetters("out"), func(_ context.Context, batch []event.Event) (int, error) {
 		return len(batch), nil
 	}, deliver.Match{Control: []event.Op{}})
 	p := o.daemon.pipeline.Load()

@@ -20,7 +20,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
-	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
@@ -94,7 +94,7 @@ func everyMetric(t *testing.T) []metric {
 	}
 	all.MustRegister(buildInfo("v1"), leaseMetric(store.NewHealth()), newUsableCollector(nil), newLetterCollector(nil, nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
-	runner, err := deliver.New(journal.NewMemory(1<<20), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
+	runner, err := deliver.New(journaltest.Open(t), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -37,12 +37,13 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+	j := journaltest.Open(t)
 	s := &store.Store{
-		Journal: journal.NewMemory(1 << 20), Logger: logger,
+		Journal: j, Logger: logger,
 		Box:     func(string) deliver.Box { return box },
 		Letters: func(context.Context) (map[string]uint64, error) { return nil, nil }, //nolint:nilnil // no others
 	}
-	p := &pipeline{logger: logger, config: &config.Config{}, store: s, source: deliver.NewDeadLetters(config.SourceName, deliver.NewFileBox(t.TempDir(), config.SourceName))}
+	p := &pipeline{logger: logger, config: &config.Config{}, store: s, source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName))}
 	d := &Daemon{registry: prometheus.NewRegistry()}
 	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
 		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
@@ -218,7 +219,7 @@ func (b *liveBox) Drop(ctx context.Context, numbers ...uint64) error {
 // filled returns a box of each kind with n dead letters, by name.
 func filled(t *testing.T, n uint64) map[string]deliver.Box {
 	t.Helper()
-	boxes := map[string]deliver.Box{"file": deliver.NewFileBox(t.TempDir(), "out"), "stream": &liveBox{letters: map[uint64][]byte{}}}
+	boxes := map[string]deliver.Box{"log": journaltest.Open(t).DeadLetters("out"), "stream": &liveBox{letters: map[uint64][]byte{}}}
 	for _, box := range boxes {
 		for number := range n {
 			if err := box.Put(t.Context(), letterOf(number+1, 10)); err != nil {

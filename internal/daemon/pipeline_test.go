@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // slowJournal does not answer the first calls of Open in time.
@@ -41,10 +42,11 @@ func TestStartOutlastsASlowJournal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-			j := &slowJournal{Journal: journal.NewMemory(1 << 20), left: 3, err: tt.err}
+			log := journaltest.Open(t)
+			j := &slowJournal{Journal: log, left: 3, err: tt.err}
 			p := &pipeline{logger: logger, config: &config.Config{}, store: &store.Store{
 				Journal: j, Logger: logger,
-				Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
+				Box: func(name string) deliver.Box { return log.DeadLetters(name) },
 			}}
 			d := &Daemon{registry: prometheus.NewRegistry()}
 			one, err := p.firstDelivery(t.Context(), d, config.Sink{Name: "out"}, deliver.Setup{})

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -90,7 +91,8 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	j := statesJournal{journal.NewMemory(1 << 20)}
+	log := journaltest.Open(t)
+	j := statesJournal{log}
 	manager, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: j, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
@@ -104,7 +106,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	}
 	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
 		Journal: j, Logger: logger, Durable: true,
-		Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
+		Box: func(name string) deliver.Box { return log.DeadLetters(name) },
 	}}
 	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
 	d.pipeline.Store(p)

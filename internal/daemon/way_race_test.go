@@ -6,5 +6,5 @@ package daemon_test
 // sync.Pool drop at random what is put into it.
 const (
 	wayAllocations = 10
-	wayBytes       = 3000
+	wayBytes       = 12_000
 )

@@ -195,12 +195,15 @@ func newWay(tb testing.TB) *way {
 	tb.Helper()
 	w := &way{body: newWatchBody(), sink: &tally{}}
 	w.sink.come.L = &w.sink.mu
-	j := journal.NewMemory(8 << 20)
+	quiet := slog.New(slog.DiscardHandler)
+	j, err := journal.OpenTemporary(tb.TempDir(), journal.DiskConfig{Cluster: "test", Logger: quiet})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	route, err := deliver.NewRoute(nil, true)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	quiet := slog.New(slog.DiscardHandler)
 	runner, err := deliver.New(j, deliver.Options{
 		Name: "out", Logger: quiet, Registerer: prometheus.NewRegistry(),
 		Setup: deliver.Setup{Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return w.sink, nil }},
@@ -227,6 +230,9 @@ func newWay(tb testing.TB) *way {
 		m.Close()
 		cancel()
 		wg.Wait()
+		if err := j.Close(); err != nil {
+			tb.Error(err)
+		}
 	})
 	if err := m.Apply([]dynwatch.Resource{{Group: "example.com", Resource: "things"}}); err != nil {
 		tb.Fatal(err)
@@ -236,7 +242,7 @@ func newWay(tb testing.TB) *way {
 }
 
 // BenchmarkWay is what one event costs from the bytes of a watch to the hand-off to a
-// sink, the memory journal in between; split, reading the same bytes and finding their
+// sink, a temporary journal in between; split, reading the same bytes and finding their
 // lines, is what nothing can be cheaper than.
 func BenchmarkWay(b *testing.B) {
 	b.Run("event", func(b *testing.B) {
@@ -277,7 +283,7 @@ func cpuTime(tb testing.TB) time.Duration {
 }
 
 // TestWayAllocates holds what one event allocates, from the bytes of a watch to the
-// hand-off to a sink: its object lies in memory that is used again.
+// hand-off to a sink: until it is in the log, its object lies in memory that is used again.
 func TestWayAllocates(t *testing.T) {
 	const events = 20_000
 	w := newWay(t)

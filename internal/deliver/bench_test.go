@@ -11,7 +11,7 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -34,7 +34,7 @@ func BenchmarkRunner(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			j, c := journal.NewMemory(64<<20), &counter{}
+			j, c := journaltest.Open(b, journaltest.MaxBytes(10<<30)), &counter{}
 			r, err := deliver.New(j, deliver.Options{
 				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 				Setup: deliver.Setup{

@@ -82,7 +82,7 @@ func TestChangedAfterTrimmedHistory(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j, s := detaching{journal.NewMemory(1 << 20), 40}, &fakeSink{}
+				j, s := detaching{newJournal(t), 40}, &fakeSink{}
 				g := start(t, j, s, func(o *deliver.Options) {
 					o.Setup.Lanes = lanes
 					o.Setup.Route = route(t, true, deliver.Match{Changed: []uint64{5}})

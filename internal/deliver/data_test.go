@@ -14,7 +14,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -84,8 +83,8 @@ func (s *moody) look(batch []event.Event) {
 }
 
 // TestDataStaysWhileItIsWritten delivers to sinks that fail in every way, wait, and are
-// replaced, from a journal that uses its memory again many times meanwhile: what they see
-// of an event is always that of the event, and so is what goes to the dead letters.
+// replaced, from a journal that uses the memory of committed events again: what they see of an event is
+// always that of the event, and so is what goes to the dead letters.
 func TestDataStaysWhileItIsWritten(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestDataStaysWhileItIsWritten(t *testing.T) {
 
 func deliverTelling(t *testing.T, lanes int, seed uint64) {
 	const n = 2000
-	j := journal.NewMemory(200_000)
+	j := newJournal(t)
 	var rigs []*rig
 	var sinks []*moody
 	for i, name := range []string{"a", "b"} {
@@ -113,6 +112,9 @@ func deliverTelling(t *testing.T, lanes int, seed uint64) {
 			own[0] = telling(i)
 			mustAppend(t, j, own)
 			clear(own[0].Data) // it is the caller's again
+			if wait(t.Context(), 10*time.Millisecond) != nil {
+				return
+			}
 		}
 	})
 	for range 20 {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // letter is a line of a dead-letter file, as a reader would decode it.
@@ -31,22 +30,17 @@ type letter struct {
 	Raw      []byte         `json:"raw"`
 }
 
-// readLetters decodes a dead-letter file; no file is no letters.
-func readLetters(t *testing.T, path string) (letters []letter) {
+// readLetters decodes all dead letters.
+func readLetters(t *testing.T, d *deliver.DeadLetters) (letters []letter) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	err := d.Each(t.Context(), func(k deliver.Kept) error {
+		var l letter
+		err := json.Unmarshal(k.JSON, &l)
+		letters = append(letters, l)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for line := range bytes.Lines(content) {
-		var l letter
-		if err := json.Unmarshal(line, &l); err != nil {
-			t.Fatalf("%v in %q", err, line)
-		}
-		letters = append(letters, l)
 	}
 	return letters
 }
@@ -59,25 +53,13 @@ func writeLetter(t *testing.T, d *deliver.DeadLetters, e event.Event, reason str
 }
 
 func TestDeadLetters(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(dir, "hook"))
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("the directory is there before the first letter: %v", err)
-	}
+	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
 	list := events(0, 2)
 	reason := "status 400: \"<bad>\"\n{}\xff"
 	writeLetter(t, d, list[0], reason)
 	writeLetter(t, d, list[1], "second")
 
-	if want := filepath.Join(dir, "deadletters", "hook.ndjson"); d.Place() != want {
-		t.Errorf("Path = %s, want %s", d.Place(), want)
-	}
-	for path, want := range map[string]os.FileMode{d.Place(): 0o600, filepath.Dir(d.Place()): 0o700 | os.ModeDir} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: mode %v (%v), want %v", path, info.Mode(), err, want)
-		}
-	}
-	letters := readLetters(t, d.Place())
+	letters := readLetters(t, d)
 	if len(letters) != 2 {
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
@@ -96,7 +78,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestDeadLettersOfSource(t *testing.T) {
-	d := deliver.NewDeadLetters("source", deliver.NewFileBox(t.TempDir(), "source"))
+	d := deliver.NewDeadLetters("source", journaltest.Open(t).DeadLetters("source"))
 	raw := bytes.Repeat([]byte{0xff, '\n'}, 50_000)
 	for _, l := range []deliver.SourceLetter{
 		{Target: "core/pods", Key: "core/pods/a/b", Reason: "cut JSON", Size: len(raw), Raw: raw},
@@ -106,7 +88,7 @@ func TestDeadLettersOfSource(t *testing.T) {
 			t.Fatalf("WriteSource: %v", err)
 		}
 	}
-	letters := readLetters(t, d.Place())
+	letters := readLetters(t, d)
 	if len(letters) != 2 {
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
@@ -119,60 +101,8 @@ func TestDeadLettersOfSource(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAfterTornLine: a write that was cut short by a crash or a full
-// disk spoils its own line and no other.
-func TestDeadLettersAfterTornLine(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
-	writeLetter(t, d, events(0, 1)[0], "whole")
-	f, err := os.OpenFile(d.Place(), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString(`{"time":"2026`); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	writeLetter(t, d, events(1, 1)[0], "after")
-	content, err := os.ReadFile(d.Place())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
-	if len(lines) != 3 || lines[1] != `{"time":"2026` || !strings.Contains(lines[2], `"after"`) {
-		t.Errorf("lines = %q", lines)
-	}
-}
-
-func TestDeadLettersMovedAway(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
-	writeLetter(t, d, events(0, 1)[0], "old")
-	if err := os.Rename(d.Place(), d.Place()+".1"); err != nil {
-		t.Fatal(err)
-	}
-	writeLetter(t, d, events(1, 1)[0], "new")
-	if got := readLetters(t, d.Place()); len(got) != 1 || got[0].Reason != "new" {
-		t.Errorf("letters after the file was moved: %+v", got)
-	}
-}
-
-func TestDeadLettersStayInTheirDirectory(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"../../evil", "/etc/passwd", "..", "a/b", "nul\x00"} {
-		d := deliver.NewDeadLetters(name, deliver.NewFileBox(dir, name))
-		writeLetter(t, d, events(0, 1)[0], "x")
-		if got := filepath.Dir(d.Place()); got != filepath.Join(dir, "deadletters") {
-			t.Errorf("the letters of %q are in %s", name, got)
-		}
-		if got := readLetters(t, d.Place()); len(got) != 1 || got[0].Sink != name {
-			t.Errorf("letters of %q: %+v", name, got)
-		}
-	}
-}
-
 func TestDeadLettersConcurrently(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
+	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -185,7 +115,7 @@ func TestDeadLettersConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	seen := map[any]bool{}
-	for _, l := range readLetters(t, d.Place()) {
+	for _, l := range readLetters(t, d) {
 		seen[l.Event["id"]] = true
 	}
 	if len(seen) != 80 {
@@ -194,18 +124,29 @@ func TestDeadLettersConcurrently(t *testing.T) {
 }
 
 func TestDeadLettersErrors(t *testing.T) {
-	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	e := events(0, 1)[0]
-	err := deliver.NewDeadLetters("hook", deliver.NewFileBox(blocked, "hook")).Write(t.Context(), deliver.Letter{Event: &e})
-	if err == nil || !strings.Contains(err.Error(), blocked) {
-		t.Errorf("Write below a file = %v, want an error that names the path", err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook")).Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
+	if err := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook")).Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Write = %v, want context.Canceled", err)
+	}
+}
+
+// TestLargeDeadLetters: where there is no more space for the event, it is kept without its data.
+func TestLargeDeadLetters(t *testing.T) {
+	d := deliver.NewDeadLetters("one", journaltest.Open(t, journaltest.MaxBytes(64<<20)).DeadLetters("one"))
+	large := event.Event{ID: "uid:1", Op: event.Added, Name: "large", UID: "uid", Data: []byte(`{"object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}`)}
+	for range 5 {
+		writeLetter(t, d, large, "no")
+	}
+	letters := readLetters(t, d)
+	for i, l := range letters {
+		whole := l.Event["data"] != nil
+		if whole == strings.Contains(l.Reason, "without the event's data") || i == 0 && !whole || i == 4 && whole {
+			t.Errorf("dead letter %d has an object: %t, reason: %s", i, whole, l.Reason)
+		}
+	}
+	if len(letters) != 5 {
+		t.Errorf("%d dead letters, want 5", len(letters))
 	}
 }

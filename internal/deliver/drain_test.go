@@ -10,7 +10,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -28,7 +27,7 @@ func slowly(d time.Duration) *fakeSink {
 
 func TestDrainWithTime(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, s := journal.NewMemory(10<<20), slowly(10*time.Millisecond)
+		j, s := newJournal(t), slowly(10*time.Millisecond)
 		mustAppend(t, j, events(0, 700))
 		g := start(t, j, s, lanes)
 		if left := g.drain(t, time.Minute); left != 0 {
@@ -43,7 +42,7 @@ func TestDrainWithTime(t *testing.T) {
 
 func TestDrainWithoutTime(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, s := journal.NewMemory(10<<20), slowly(time.Second)
+		j, s := newJournal(t), slowly(time.Second)
 		mustAppend(t, j, events(0, 700))
 		g := start(t, j, s, lanes)
 		before := time.Now()
@@ -66,7 +65,7 @@ func TestDrainWithoutTime(t *testing.T) {
 // TestDrainLeavesWhatCameLater: the end does not move while draining.
 func TestDrainLeavesWhatCameLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, s := journal.NewMemory(10<<20), slowly(time.Millisecond)
+		j, s := newJournal(t), slowly(time.Millisecond)
 		g := start(t, j, s, nil)
 		mustAppend(t, j, events(0, 100))
 		ended := make(chan struct{})
@@ -94,7 +93,7 @@ func TestDrainLeavesWhatCameLater(t *testing.T) {
 // although the next attempt was far away.
 func TestDrainDoesNotSitOutABackoff(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		var down atomic.Bool
 		down.Store(true)
 		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
@@ -127,7 +126,7 @@ func TestDrainOfAnIdleSinkIsImmediate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 				s := &fakeSink{}
-				g := start(t, journal.NewMemory(1<<20), s, func(o *deliver.Options) { lanes(o); o.Open = open(s) })
+				g := start(t, newJournal(t), s, func(o *deliver.Options) { lanes(o); o.Open = open(s) })
 				<-time.After(time.Minute)
 				before := time.Now()
 				if left := g.drain(t, time.Hour); left != 0 || time.Since(before) != 0 {
@@ -140,7 +139,7 @@ func TestDrainOfAnIdleSinkIsImmediate(t *testing.T) {
 
 func TestDrainOfADeadSinkSaysWhatIsLeft(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := journal.NewMemory(1 << 20)
+		j := newJournal(t)
 		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
 		mustAppend(t, j, events(0, 9))
 		g := start(t, j, s, lanes)
@@ -154,7 +153,7 @@ func TestDrainOfADeadSinkSaysWhatIsLeft(t *testing.T) {
 // program from ending.
 func TestDrainOfAHangingSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, release := journal.NewMemory(1<<20), make(chan struct{})
+		j, release := newJournal(t), make(chan struct{})
 		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
 			<-release
 			return 0, errors.New("finally")
@@ -182,7 +181,7 @@ func TestCancelEndsRun(t *testing.T) {
 			slowly(time.Hour),    // is in a write
 			{write: alwaysFails}, // is in a pause
 		} {
-			j := journal.NewMemory(1 << 20)
+			j := newJournal(t)
 			g := newRig(t, j, s, lanes)
 			ctx, cancel := context.WithCancel(t.Context())
 			g.run(ctx)

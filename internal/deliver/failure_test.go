@@ -3,8 +3,6 @@ package deliver_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -58,14 +55,14 @@ func letterIDs(letters []letter) []string {
 func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		const total = 3000
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		s := &fakeSink{write: stopAtPoison(func() error { return sink.Permanent(errors.New("status 400")) })}
 		g := start(t, j, s, lanes)
 		mustAppend(t, j, events(0, total))
 		synctest.Wait()
 		good, poisoned := split(total)
 		checkSet(t, s.ids(), good)
-		letters := readLetters(t, g.letters.Place())
+		letters := readLetters(t, g.letters)
 		checkSet(t, letterIDs(letters), poisoned)
 		for _, l := range letters {
 			if l.Reason != "status 400" || l.Attempts != 1 || l.Sink != "out" {
@@ -88,7 +85,7 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 func TestUnknownRefusals(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		const total = 300
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		s := &fakeSink{write: stopAtPoison(func() error { return sink.Unknown(errors.New("status 409")) })}
 		g := start(t, j, s, lanes)
 		mustAppend(t, j, events(0, total))
@@ -98,7 +95,7 @@ func TestUnknownRefusals(t *testing.T) {
 			<-time.After(time.Second) // of the bubble's clock
 		}
 		checkSet(t, s.ids(), good)
-		letters := readLetters(t, g.letters.Place())
+		letters := readLetters(t, g.letters)
 		checkSet(t, letterIDs(letters), poisoned)
 		for _, l := range letters {
 			if l.Reason != "status 409" || l.Attempts != 10 {
@@ -111,7 +108,7 @@ func TestUnknownRefusals(t *testing.T) {
 
 func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, calls := journal.NewMemory(10<<20), 0
+		j, calls := newJournal(t), 0
 		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 			switch calls++; calls {
 			case 1: // event 2 is tried here for the first time
@@ -126,7 +123,7 @@ func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 		mustAppend(t, j, events(0, 5))
 		g := start(t, j, s, nil)
 		g.drain(t, time.Minute)
-		letters := readLetters(t, g.letters.Place())
+		letters := readLetters(t, g.letters)
 		if len(letters) != 1 || letters[0].Event["id"] != "2" || letters[0].Attempts != 3 {
 			t.Errorf("letters = %+v, want event 2 after 3 attempts", letters)
 		}
@@ -137,7 +134,7 @@ func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 // nothing is left to retry.
 func TestDeadLetterEndsTheFailure(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		var calls atomic.Int64
 		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
 			if calls.Add(1) == 1 {
@@ -155,34 +152,45 @@ func TestDeadLetterEndsTheFailure(t *testing.T) {
 	})
 }
 
+// brokenBox is one on a disk that does not work for a while.
+type brokenBox struct {
+	deliver.Box
+	broken atomic.Bool
+}
+
+var errBroken = errors.New("input/output error")
+
+func (b *brokenBox) Put(ctx context.Context, letter []byte) error {
+	if b.broken.Load() {
+		return errBroken
+	}
+	return b.Box.Put(ctx, letter)
+}
+
 // TestDeadLetterThatCannotBeWritten: nothing is lost meanwhile, and delivery
 // goes on when the disk is back.
 func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		dir := filepath.Join(t.TempDir(), "state")
-		if err := os.WriteFile(dir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
+		box := &brokenBox{Box: j.DeadLetters("out")}
+		box.broken.Store(true)
 		s := &fakeSink{write: stopAtPoison(func() error { return sink.Permanent(errors.New("status 400")) })}
 		g := start(t, j, s, func(o *deliver.Options) {
 			lanes(o)
-			o.DeadLetters = deliver.NewDeadLetters("out", deliver.NewFileBox(dir, "out"))
+			o.DeadLetters = deliver.NewDeadLetters("out", box)
 		})
 		mustAppend(t, j, events(0, 100))
 		<-time.After(time.Minute)
 		status := g.Status()
 		if status.State != deliver.Retrying || status.DeadLetters != 0 || status.LagEvents == 0 ||
-			!strings.Contains(status.LastError, dir) || !strings.Contains(status.LastError, "status 400") {
+			!strings.Contains(status.LastError, errBroken.Error()) || !strings.Contains(status.LastError, "status 400") {
 			t.Errorf("status = %+v", status)
 		}
-		if err := os.Remove(dir); err != nil {
-			t.Fatal(err)
-		}
+		box.broken.Store(false)
 		g.drain(t, time.Minute)
 		good, poisoned := split(100)
 		checkSet(t, s.ids(), good)
-		checkSet(t, letterIDs(readLetters(t, g.letters.Place())), poisoned)
+		checkSet(t, letterIDs(readLetters(t, g.letters)), poisoned)
 	})
 }
 
@@ -191,7 +199,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 func TestPanickingSink(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		const total = 500
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		other := &fakeSink{}
 		o := start(t, j, other, func(o *deliver.Options) { o.Name = "other" })
 		s := &fakeSink{}
@@ -211,7 +219,7 @@ func TestPanickingSink(t *testing.T) {
 		o.drain(t, time.Minute)
 		good, poisoned := split(total)
 		checkSet(t, s.ids(), good)
-		letters := readLetters(t, g.letters.Place())
+		letters := readLetters(t, g.letters)
 		checkSet(t, letterIDs(letters), poisoned)
 		for _, l := range letters {
 			if l.Reason != "sink panicked: index out of range" {
@@ -227,7 +235,7 @@ func TestPanickingSink(t *testing.T) {
 // TestPanicThatPasses: a sink that panics once has lost nothing.
 func TestPanicThatPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, calls := journal.NewMemory(10<<20), 0
+		j, calls := newJournal(t), 0
 		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 			if calls++; calls <= 2 {
 				panic("nil map")
@@ -247,7 +255,7 @@ func TestPanicThatPasses(t *testing.T) {
 func TestPanicInClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeSink{close: func(context.Context) error { panic("closed twice") }}
-		g := start(t, journal.NewMemory(1<<20), s, nil)
+		g := start(t, newJournal(t), s, nil)
 		synctest.Wait()
 		g.drain(t, time.Second)
 		if got := g.logs.count("sink not closed cleanly"); got != 1 {

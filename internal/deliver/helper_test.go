@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -118,6 +119,21 @@ func (l *logs) count(text string) (n int) {
 	return n
 }
 
+// newJournal opens an empty journal. A sink "out" gets all events that are appended to it, also before
+// its runner opens its cursor; other new sinks begin with the states of the objects.
+func newJournal(t *testing.T, change ...func(*journal.DiskConfig)) *journaltest.Journal {
+	t.Helper()
+	j := journaltest.Open(t, change...)
+	out, err := j.Open("out", journal.FromSnapshot)
+	if err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
 // rig is one runner with what it needs.
 type rig struct {
 	*deliver.Runner
@@ -141,7 +157,7 @@ func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.O
 	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
 	o := deliver.Options{
 		Name: "out", Setup: setup(t, s),
-		DeadLetters: deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out")),
+		DeadLetters: deliver.NewDeadLetters("out", journaltest.Open(t).DeadLetters("out")),
 		Logger:      slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Registerer:  g.registry,
 	}

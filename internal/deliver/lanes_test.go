@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -24,6 +25,7 @@ import (
 type durable struct {
 	journal.Stateless
 
+	empty    journal.Journal
 	entries  []journal.Entry
 	onCommit func(seq uint64)
 
@@ -40,12 +42,12 @@ func (d *durable) Stats() journal.Stats {
 func (d *durable) Open(name string, start journal.Start) (journal.Cursor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	keepsNothing, err := journal.NewMemory(1).Open(name, start)
-	return &durableCursor{Cursor: keepsNothing, journal: d, next: d.committed + 1}, err
+	none, err := d.empty.Open(name, start)
+	return &durableCursor{Cursor: none, journal: d, next: d.committed + 1}, err
 }
 
 type durableCursor struct {
-	journal.Cursor // of a journal that keeps nothing
+	journal.Cursor // of an empty journal
 
 	journal *durable
 	next    uint64
@@ -93,7 +95,7 @@ func (c *durableCursor) Lag() (lag journal.Lag) {
 	return lag
 }
 
-func (c *durableCursor) Close() error { return nil }
+func (c *durableCursor) Close() error { return c.Cursor.Close() }
 
 // witness is a destination that watches the promises. It is one per journal,
 // over all lives of the runner.
@@ -134,7 +136,7 @@ func (w *witness) arrive(e *event.Event) {
 func (w *witness) complete(what string, seq uint64) {
 	missing := func(id string) bool { return w.entries[id].Seq <= seq && !w.arrived[id] }
 	if slices.ContainsFunc(slices.Collect(maps.Keys(w.entries)), missing) {
-		for _, id := range letterIDs(readLetters(w.t, w.letters.Place())) {
+		for _, id := range letterIDs(readLetters(w.t, w.letters)) {
 			w.arrived[id] = true
 		}
 	}
@@ -219,8 +221,8 @@ func liveAndDie(t *testing.T, lanes int, r *rand.Rand) {
 // route leaves out, with control records in between.
 func randomJournal(t *testing.T, r *rand.Rand, admits *deliver.Route) (*durable, *witness) {
 	w := &witness{t: t, entries: map[string]journal.Entry{}, arrived: map[string]bool{}}
-	w.letters = deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out"))
-	j := &durable{}
+	w.letters = deliver.NewDeadLetters("out", journaltest.Open(t).DeadLetters("out"))
+	j := &durable{empty: newJournal(t)}
 	j.onCommit = func(seq uint64) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -250,7 +252,7 @@ func randomJournal(t *testing.T, r *rand.Rand, admits *deliver.Route) (*durable,
 // only when the window is full, and then holds the commit.
 func TestLanesAreParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := journal.NewMemory(1 << 30)
+		j := newJournal(t)
 		stuck := events(0, 1)[0]
 		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 			for i := range batch {
@@ -279,7 +281,7 @@ func TestLanesAreParallel(t *testing.T) {
 // the events.
 func TestWindowIsBoundedByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := journal.NewMemory(1 << 30)
+		j := newJournal(t)
 		list := events(0, 100)
 		for i := range list {
 			list[i].Data = make([]byte, 1<<20)

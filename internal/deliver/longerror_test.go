@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -28,7 +27,7 @@ func TestLongErrors(t *testing.T) {
 			}
 			return len(batch), nil
 		}}
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		g := start(t, j, s, nil)
 		mustAppend(t, j, events(0, 1))
 		synctest.Wait()
@@ -36,7 +35,7 @@ func TestLongErrors(t *testing.T) {
 			t.Errorf("the last error has %d bytes", len(got))
 		}
 		g.drain(t, time.Minute)
-		letters := readLetters(t, g.letters.Place())
+		letters := readLetters(t, g.letters)
 		if len(letters) != 1 || len(letters[0].Reason) > most || !strings.HasPrefix(letters[0].Reason, "refused: x") {
 			t.Errorf("%d letters, want one with a reason of at most %d bytes", len(letters), most)
 		}
@@ -57,7 +56,7 @@ func TestAnswerIsForTheLog(t *testing.T) {
 			}
 			return len(batch), nil
 		}}
-		j := journal.NewMemory(10 << 20)
+		j := newJournal(t)
 		g := start(t, j, s, nil)
 		mustAppend(t, j, events(0, 1))
 		synctest.Wait()
@@ -65,7 +64,7 @@ func TestAnswerIsForTheLog(t *testing.T) {
 			t.Errorf("the last error is %q", got)
 		}
 		g.drain(t, time.Minute)
-		if letters := readLetters(t, g.letters.Place()); len(letters) != 1 || letters[0].Reason != "status 400" {
+		if letters := readLetters(t, g.letters); len(letters) != 1 || letters[0].Reason != "status 400" {
 			t.Errorf("letters = %+v", letters)
 		}
 		if one, two := g.logs.count("answer=hush-1"), g.logs.count("answer=hush-2"); one != 1 || two != 1 {

@@ -19,7 +19,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, calls := journal.NewMemory(1<<20), 0
+		j, calls := newJournal(t), 0
 		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
 			switch calls++; calls {
 			case 1:
@@ -68,10 +68,10 @@ func TestMetrics(t *testing.T) {
 // alone.
 func TestNameInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, s := journal.NewMemory(1<<20), &fakeSink{}
+		j, s := newJournal(t), &fakeSink{}
 		g := start(t, j, s, nil)
 		synctest.Wait()
-		for name, other := range map[string]journal.Journal{"cursor": j, "metrics": journal.NewMemory(1)} {
+		for name, other := range map[string]journal.Journal{"cursor": j, "metrics": newJournal(t)} {
 			o := deliver.Options{Name: "out", Logger: nil, Registerer: g.registry, Setup: setup(t, &fakeSink{})}
 			if _, err := deliver.New(other, o); err == nil || !strings.Contains(err.Error(), `"out"`) {
 				t.Errorf("%s: New = %v, want an error that names the sink", name, err)

@@ -126,14 +126,11 @@ func (r *Runner) order(ctx context.Context, what journal.Resnapshot) (*order, er
 	return one, nil
 }
 
-// keepOrders writes the orders to the journal, if it keeps them.
+// keepOrders writes the orders to the journal.
 func (r *Runner) keepOrders(ctx context.Context) error {
 	r.orders.saving.Lock()
 	defer r.orders.saving.Unlock()
-	if err := r.cursor.KeepResnapshots(ctx, r.orders.requests()); !errors.Is(err, journal.ErrNotKept) {
-		return err
-	}
-	return nil
+	return r.cursor.KeepResnapshots(ctx, r.orders.requests())
 }
 
 // serveOrders makes one re-snapshot after the other until ctx ends. They wait for the first snapshot
@@ -201,7 +198,7 @@ func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnsw
 func (r *Runner) recallOrders(ctx context.Context) bool {
 	for {
 		kept, err := r.cursor.KeptResnapshots(ctx)
-		if err == nil || errors.Is(err, journal.ErrNotKept) {
+		if err == nil {
 			for _, what := range kept {
 				r.options.Logger.Info("re-snapshot resumed", "resource", resourceOf(what), "run", what.Run)
 			}

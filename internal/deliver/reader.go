@@ -94,9 +94,7 @@ func (r *reader) settle(ctx context.Context) {
 // rewind moves the cursor back.
 func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	events, err := r.runner.cursor.Rewind(ctx, since)
-	if !errors.Is(err, journal.ErrNotKept) {
-		r.last = 0
-	}
+	r.last = 0
 	if err == nil {
 		r.runner.resnapshotAgain()
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -27,7 +26,7 @@ func mustReplace(t *testing.T, g *rig, s deliver.Setup) {
 // TestReplace changes the sink, its lanes and its type many times while events
 // come: they arrive once, in order, and every sink is closed.
 func TestReplace(t *testing.T) {
-	j := journal.NewMemory(1 << 20)
+	j := newJournal(t)
 	sinks := []*fakeSink{{}}
 	g := start(t, j, sinks[0], nil)
 	const rounds, each = 40, 50
@@ -80,7 +79,7 @@ func TestReplaceWhatFails(t *testing.T) {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
-				j := journal.NewMemory(1 << 20)
+				j := newJournal(t)
 				g := start(t, j, &fakeSink{write: write}, func(o *deliver.Options) { o.Lanes = lanes })
 				mustAppend(t, j, events(0, 20))
 				inserted := make(chan error, 1)
@@ -106,7 +105,7 @@ func TestReplaceWhatFails(t *testing.T) {
 	}
 	t.Run("cannot be opened", func(t *testing.T) {
 		t.Parallel()
-		j := journal.NewMemory(1 << 20)
+		j := newJournal(t)
 		g := start(t, j, nil, func(o *deliver.Options) {
 			o.Open = func(context.Context) (sink.Sink, error) { return nil, errors.New("no such file") }
 		})
@@ -120,7 +119,7 @@ func TestReplaceWhatFails(t *testing.T) {
 
 // TestReplaceOfTheRoute lets other events through from then on.
 func TestReplaceOfTheRoute(t *testing.T) {
-	j, s := journal.NewMemory(1<<20), &fakeSink{}
+	j, s := newJournal(t), &fakeSink{}
 	g := start(t, j, s, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
 	mustAppend(t, j, events(0, 5))
 	waitFor(t, func() bool { return g.Status().Filtered == 5 })
@@ -135,7 +134,7 @@ func TestReplaceOfTheRoute(t *testing.T) {
 // TestStop ends a sink that fails, gives its metrics and its cursor back, and
 // leaves the journal to the others.
 func TestStop(t *testing.T) {
-	j := journal.NewMemory(1 << 20)
+	j := newJournal(t)
 	s := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errors.New("down") }}
 	g := start(t, j, s, nil)
 	mustAppend(t, j, events(0, 5))

@@ -15,6 +15,7 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestInsert(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := journal.NewMemory(1 << 20)
+			j := newJournal(t)
 			s := &fakeSink{}
 			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
 			for i := range 20 {
@@ -51,7 +52,7 @@ func TestInsert(t *testing.T) {
 
 // TestInsertOfWhatTheRouteLeavesOut does not hang, and does not count as delivered.
 func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
-	j := journal.NewMemory(1 << 20)
+	j := newJournal(t)
 	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
 	if taken, err := g.Insert(t.Context(), events(0, 1)[0]); taken || !errors.Is(err, deliver.ErrFilteredOut) {
 		t.Errorf("Insert: %v, %v, want ErrFilteredOut", taken, err)
@@ -64,7 +65,7 @@ func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
 func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		s := &fakeSink{}
-		g := start(t, journal.NewMemory(1<<20), s, func(o *deliver.Options) {
+		g := start(t, newJournal(t), s, func(o *deliver.Options) {
 			lanes(o)
 			o.Route = route(t, true, deliver.Match{Resource: "secrets"})
 		})
@@ -95,7 +96,7 @@ func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
 // same id. The destination gets both, and the caller of Insert waits for the inserted one.
 func TestInsertOfWhatTheJournalBrings(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, release := journal.NewMemory(1<<20), make(chan struct{})
+		j, release := newJournal(t), make(chan struct{})
 		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
 			<-release
 			return 1, nil
@@ -125,7 +126,7 @@ func TestInsertOfWhatTheJournalBrings(t *testing.T) {
 // comes once.
 func TestInsertBesideWhatTheJournalBrings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := journal.NewMemory(1 << 20)
+		j := newJournal(t)
 		list := append(events(0, 2), control())
 		release := make(map[string]chan struct{})
 		for i := range list {
@@ -188,7 +189,7 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	g := start(t, journal.NewMemory(1<<20), s, func(*deliver.Options) {})
+	g := start(t, newJournal(t), s, func(*deliver.Options) {})
 	under := make(chan error, 1)
 	go func() {
 		_, err := g.Insert(t.Context(), events(0, 1)[0])
@@ -250,7 +251,7 @@ func (c *rewindableCursor) Rewindable() error { return nil }
 func TestRewind(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
+			j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
 			s := &fakeSink{}
 			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
 			mustAppend(t, j, events(0, 50))
@@ -272,7 +273,7 @@ func TestRewindWaitsForCommits(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1), held: make(chan struct{})}
+				j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
 				g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Lanes = lanes })
 				mustAppend(t, j, events(0, 1))
 				synctest.Wait() // for the commit
@@ -311,7 +312,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
-				j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
+				j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
 				var works, writing atomic.Bool
 				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 					writing.Store(true)
@@ -361,7 +362,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 
 // TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
 func TestRewindsOfWhatWorks(t *testing.T) {
-	j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
+	j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
 	s := &fakeSink{}
 	g := start(t, j, s, nil)
 	for range 20 {
@@ -376,19 +377,12 @@ func TestRewindsOfWhatWorks(t *testing.T) {
 	}
 }
 
-func TestRewindWithoutHistory(t *testing.T) {
-	g := start(t, journal.NewMemory(1<<20), &fakeSink{}, nil)
-	if _, err := g.Rewind(t.Context(), time.Now()); !errors.Is(err, journal.ErrNotKept) {
-		t.Errorf("Rewind: %v, want ErrNotKept", err)
-	}
-	g.drain(t, time.Minute)
-}
-
 // TestRefusedRewindCancelsNothing: a write in progress continues when the journal refuses a rewind.
 // Otherwise the destination gets its events twice, and a first snapshot starts from its beginning.
 func TestRefusedRewindCancelsNothing(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, release := journal.NewMemory(1<<20), make(chan struct{})
+		j, release := journaltest.Open(t), make(chan struct{})
+		mustAppend(t, j, events(0, 1)) // so that the sink has a first snapshot
 		var writes atomic.Int32
 		s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 			writes.Add(1)
@@ -400,11 +394,10 @@ func TestRefusedRewindCancelsNothing(t *testing.T) {
 			}
 		}}
 		g := start(t, j, s, lanes)
-		mustAppend(t, j, events(0, 1))
 		synctest.Wait()
 		begun := time.Now()
-		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); !errors.Is(err, journal.ErrNotKept) {
-			t.Errorf("Rewind: %v, want ErrNotKept", err)
+		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); !errors.Is(err, journal.ErrFirstSnapshot) {
+			t.Errorf("Rewind: %v, want ErrFirstSnapshot", err)
 		}
 		if took := time.Since(begun); took > 0 || writes.Load() != 1 || s.timesClosed() != 0 {
 			t.Errorf("after %v: %d writes, closed %d times; want one write, at once", took, writes.Load(), s.timesClosed())
@@ -417,7 +410,7 @@ func TestRefusedRewindCancelsNothing(t *testing.T) {
 // TestLettersCanBeReadAndDropped: what was kept comes back as it was, and what is
 // dropped leaves the others.
 func TestLettersCanBeReadAndDropped(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
+	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
 	list := events(0, 3)
 	for _, e := range list {
 		writeLetter(t, d, e, "because")
@@ -446,7 +439,7 @@ func TestLettersCanBeReadAndDropped(t *testing.T) {
 
 // TestInsertOfWhatIsRefused: the caller learns that the event is a dead letter.
 func TestInsertOfWhatIsRefused(t *testing.T) {
-	j := journal.NewMemory(1 << 20)
+	j := newJournal(t)
 	g := start(t, j, &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, sink.Permanent(errors.New("no")) }}, func(*deliver.Options) {})
 	if accepted, err := g.Insert(t.Context(), events(0, 1)[0]); err != nil || accepted {
 		t.Errorf("Insert: %v, %v", accepted, err)

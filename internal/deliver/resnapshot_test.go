@@ -71,8 +71,8 @@ func (c *repeatingCursor) Read(ctx context.Context, limit int) ([]journal.Entry,
 	return c.Cursor.Read(ctx, limit)
 }
 
-func newRepeating(objects int) *repeating {
-	return &repeating{Journal: journal.NewMemory(1 << 20), objects: objects}
+func newRepeating(t *testing.T, objects int) *repeating {
+	return &repeating{Journal: newJournal(t), objects: objects}
 }
 
 // again is a request for the target of the events.
@@ -108,7 +108,7 @@ func ofRun(s *fakeSink, run uint64) (objects int, ended bool) {
 func TestResnapshot(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := newRepeating(100)
+			j := newRepeating(t, 100)
 			var writes atomic.Int32
 			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 				if writes.Add(1)%10 == 1 {
@@ -147,14 +147,14 @@ func TestResnapshotThroughARoute(t *testing.T) {
 			s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 				return len(batch), wait(ctx, 20*time.Millisecond)
 			}}
-			g := start(t, newRepeating(60), s, func(o *deliver.Options) {
+			g := start(t, newRepeating(t, 60), s, func(o *deliver.Options) {
 				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
 			})
 			objects, err := g.Resnapshot(t.Context(), again(1))
 			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
 				t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
 			}
-			left := start(t, newRepeating(60), s, func(o *deliver.Options) {
+			left := start(t, newRepeating(t, 60), s, func(o *deliver.Options) {
 				o.Name, o.Lanes, o.Route = "left", lanes, route(t, true, deliver.Match{Resource: "secrets"})
 			})
 			if objects, err := left.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 0 {
@@ -170,7 +170,7 @@ func TestResnapshotThroughARoute(t *testing.T) {
 func TestResnapshotOverAReplacement(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := newRepeating(100)
+			j := newRepeating(t, 100)
 			hang := make(chan struct{})
 			first := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 				if batch[0].Op == event.Synced {
@@ -212,7 +212,7 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 
 // TestResnapshotThatNobodyWaitsFor is made all the same, and so is the next one.
 func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
-	j := newRepeating(10)
+	j := newRepeating(t, 10)
 	held, free := make(chan struct{}, 100), make(chan struct{})
 	s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 		held <- struct{}{}
@@ -247,7 +247,7 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 // and made when that snapshot is complete.
 func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &keepingJournal{repeating: newRepeating(10)}
+		j := &keepingJournal{repeating: newRepeating(t, 10)}
 		var complete atomic.Bool
 		j.refuse = func() error {
 			if complete.Load() {
@@ -277,7 +277,7 @@ func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
 // TestResnapshotThatFailsLater: a pending request that fails when the sink works is in the log.
 func TestResnapshotThatFailsLater(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &keepingJournal{repeating: newRepeating(10)}
+		j := &keepingJournal{repeating: newRepeating(t, 10)}
 		j.refuse = func() error { return errors.New("no states") }
 		var works atomic.Bool
 		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
@@ -311,7 +311,7 @@ func TestRefill(t *testing.T) {
 			}
 			return 0, errDown
 		}}
-		g := start(t, newRepeating(10), s, lanes)
+		g := start(t, newRepeating(t, 10), s, lanes)
 		made := make(chan error, 1)
 		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
 		<-time.After(time.Hour)
@@ -329,16 +329,6 @@ func TestRefill(t *testing.T) {
 	})
 }
 
-func TestResnapshotWithoutStates(t *testing.T) {
-	g := start(t, journal.NewMemory(1<<20), &fakeSink{}, nil)
-	for range 2 {
-		if _, err := g.Resnapshot(t.Context(), again(1)); !errors.Is(err, journal.ErrNotKept) {
-			t.Errorf("Resnapshot: %v, want ErrNotKept", err)
-		}
-	}
-	g.drain(t, time.Minute)
-}
-
 // TestResnapshotThatIsCutOff by the end of the sink says so.
 func TestResnapshotThatIsCutOff(t *testing.T) {
 	began := make(chan struct{}, 100)
@@ -346,7 +336,7 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 		began <- struct{}{}
 		return 0, errors.New("down")
 	}}
-	g := start(t, newRepeating(10), s, nil)
+	g := start(t, newRepeating(t, 10), s, nil)
 	result := make(chan error, 1)
 	go func() {
 		objects, err := g.Resnapshot(t.Context(), again(1))
@@ -421,7 +411,7 @@ func (k *keepingJournal) runs() (runs []uint64) {
 // TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
 // ends. The next one makes them, in their order and with their runs.
 func TestResnapshotOutlivesTheRunner(t *testing.T) {
-	j := &keepingJournal{repeating: newRepeating(10)}
+	j := &keepingJournal{repeating: newRepeating(t, 10)}
 	down := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
 	g := start(t, j, down, nil)
 	results := make(chan error, 2)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 )
 
 // condition is one made of a function. It keeps how often it was asked about the event
@@ -95,7 +94,7 @@ func TestWhenFails(t *testing.T) {
 		for _, drop := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d lanes, drop %t", lanes, drop), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					j, s := journal.NewMemory(1<<20), &fakeSink{}
+					j, s := newJournal(t), &fakeSink{}
 					g := start(t, j, s, func(o *deliver.Options) {
 						o.Lanes = lanes
 						o.Route = route(t, true, deliver.Match{Resource: "nodes"}, deliver.Match{DropFailed: drop, When: condition(

@@ -1,10 +1,9 @@
 // Package private checks that directories and files belong to informd's user and that
-// others cannot plant or replace them. Packages embedded and deliver and the daemon call
-// it for journal.dir and what is in it, and the file sink for [SyncDir].
+// others cannot plant or replace them. The journal and the daemon call it for journal.dir and what is in
+// it, and the file sink for [SyncDir].
 package private
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -87,22 +86,12 @@ func Read(path string) ([]byte, error) {
 // Replace puts a file with this content, for its owner only, in the place of path: as a whole or
 // not at all. It does not sync the directory.
 func Replace(path string, content []byte) error {
-	return ReplaceBy(path, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
-}
-
-// ReplaceBy is [Replace] with the content that write writes. If write fails, the file stays as
-// it is.
-func ReplaceBy(path string, write func(w io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
-	err = write(w)
-	if err = errors.Join(err, w.Flush(), f.Sync(), f.Close()); err == nil {
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

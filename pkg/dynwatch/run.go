@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// runMemory is the size of the journal of Run if it has none, in bytes.
-	runMemory = 8 << 20
+	// runBytes limits the journal of Run if it has none, in bytes.
+	runBytes = 256 << 20
 	// runBatch is the most events between two commits of Run.
 	runBatch = 256
 	// runReader is the name of the cursor of Run.
@@ -25,8 +25,9 @@ const (
 // change, in its order per target. It returns nil when ctx ends, and the error of handle if that
 // fails.
 //
-// Only Kubernetes is required. Without a Log, Run keeps up to 8 MiB of events in memory. When
-// that is full, the watches wait for handle. A restart begins with the objects that there are.
+// Only Kubernetes is required. Without a Log, Run has a temporary one of up to 256 MiB in a directory
+// below [os.TempDir], see [journal.OpenTemporary]. When that is full, the watches wait for handle. A
+// restart begins with the objects that there are.
 //
 // With a durable [journal.Journal] as Log, a restart continues behind the last event that was
 // handled, deletions during the downtime included; the cursor in the journal has the name "run".
@@ -54,7 +55,6 @@ func Run(ctx context.Context, options Options, resources []Resource, handle func
 	if err != nil {
 		return err
 	}
-	// Before Apply: a memory journal keeps nothing for a later cursor.
 	cursor, err := log.Open(runReader, journal.FromSnapshot)
 	if err != nil {
 		manager.Close()
@@ -89,7 +89,11 @@ func (o *Options) forRun() (journal.Journal, error) {
 			o.RedactionKey = make([]byte, 32)
 			_, _ = rand.Read(o.RedactionKey) // never fails
 		}
-		return journal.NewMemory(runMemory), nil
+		log, err := journal.OpenTemporary("", journal.DiskConfig{Cluster: o.Cluster, MaxBytes: runBytes, Logger: o.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("run: %w", err)
+		}
+		return log, nil
 	}
 	log, ok := o.Log.(journal.Journal)
 	if !ok {

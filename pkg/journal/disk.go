@@ -370,3 +370,11 @@ func (j *Disk) passed() (open, all uint64, known bool) {
 	}
 	return open, min(open, all), true
 }
+
+// signal leaves a signal in a channel of capacity 1, unless one is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -4,10 +4,10 @@
 // The two sides share nothing else. Package dynwatch appends, and package deliver of the
 // program reads. This package knows neither Kubernetes nor any sink.
 //
-// [Memory] keeps the log in a bounded ring; a restart is a new snapshot. Package jetstream
-// keeps it in a JetStream stream, which is the ledger as well: a later process reads the
-// last event of every object, the checkpoint of every target and the cursor of every sink
-// from it.
+// [Disk] keeps the log in a directory, and package jetstream keeps it in a JetStream stream. Both are
+// the ledger as well: a later process reads the last event of every object, the checkpoint of every
+// target and the cursor of every sink from it. [OpenTemporary] opens a [Disk] that ends with its
+// process; a restart is a new snapshot.
 package journal
 
 import (
@@ -26,10 +26,6 @@ var ErrClosed = errors.New("journal is closed")
 // ErrTooLarge says that a dead letter is larger than the limit of the journal's server, or than
 // the free capacity for dead letters. The journal may take the same one without data.
 var ErrTooLarge = errors.New("too large for the dead-letter queue")
-
-// ErrNotKept is the error of a journal that lacks what a call needs: delivered events, the
-// states of objects, or requests of an earlier process.
-var ErrNotKept = errors.New("the journal does not keep delivered events")
 
 // ErrFirstSnapshot is the error of a Rewind or Resnapshot during the first snapshot of a cursor.
 // That snapshot contains every object; the call can be repeated after it.
@@ -55,8 +51,7 @@ type Entry struct {
 type Start int
 
 const (
-	// FromSnapshot begins with the current state of every object; later events follow. A
-	// journal without states begins at its oldest event.
+	// FromSnapshot begins with the current state of every object; later events follow.
 	FromSnapshot Start = iota
 	// FromNow begins with the events that are appended after the call.
 	FromNow
@@ -81,8 +76,7 @@ type Cursor interface {
 	Keeper
 	// Lag is the size and age of the uncommitted events.
 	Lag() Lag
-	// Close closes the cursor. A memory journal forgets its position, and keeps nothing for
-	// it.
+	// Close closes the cursor. The journal keeps its position. A temporary one keeps no events for it.
 	Close() error
 }
 
@@ -111,21 +105,19 @@ type Reader interface {
 	Reset(ctx context.Context) error
 }
 
-// Rewinder is the part of a [Cursor] that needs committed events. A journal that does not keep
-// them returns [ErrNotKept].
+// Rewinder is the part of a [Cursor] that needs committed events.
 type Rewinder interface {
 	// Rewind moves the cursor back to the events that were appended at or after since, and
 	// returns their number. They have a new Run and are Redelivered. Rewind does not repeat
 	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read and no Commit may be
 	// in progress.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
-	// Rewindable returns the error of a Rewind that is certain to fail now: ErrNotKept or
-	// ErrFirstSnapshot. It does not block. So a caller need not end its Read and Commit in vain.
+	// Rewindable returns the error of a Rewind that is certain to fail now: ErrFirstSnapshot. It
+	// does not block. So a caller need not end its Read and Commit in vain.
 	Rewindable() error
 }
 
-// Resnapshotter is the part of a [Cursor] that needs the last event of every object. A journal
-// that does not keep them returns [ErrNotKept].
+// Resnapshotter is the part of a [Cursor] that needs the last event of every object.
 type Resnapshotter interface {
 	// Resnapshot makes Read return the states of all objects of some targets, interleaved
 	// with the events of the log; see [Resnapshot]. It does not block. A later Resnapshot,
@@ -135,8 +127,7 @@ type Resnapshotter interface {
 }
 
 // ResnapshotKeeper is the part of a [Cursor] that keeps requests for later processes. Both
-// methods may be called while a Read is in progress. A journal that does not keep requests
-// returns [ErrNotKept].
+// methods may be called while a Read is in progress.
 type ResnapshotKeeper interface {
 	// KeepResnapshots replaces the kept requests. They are durable when it returns.
 	KeepResnapshots(ctx context.Context, all []Resnapshot) error

@@ -10,14 +10,14 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // BenchmarkJournal appends events of 5 KB in batches of 64 while a cursor reads
-// them, in JetStream with its server in this process, and in memory. ns/op is of
-// one event.
+// them, in JetStream with its server in this process, and in a temporary log. ns/op is of one event.
 func BenchmarkJournal(b *testing.B) {
 	b.Run("jetstream", func(b *testing.B) { benchmark(b, newHost(b).open()) })
-	b.Run("memory", func(b *testing.B) { benchmark(b, journal.NewMemory(64<<20)) })
+	b.Run("memory", func(b *testing.B) { benchmark(b, journaltest.Open(b)) })
 }
 
 func benchmark(b *testing.B, j journal.Journal) {

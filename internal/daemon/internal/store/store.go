@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,9 +110,6 @@ func (s *Store) diskConfig(c *config.Config) journal.DiskConfig {
 }
 
 func (s *Store) openLog(c *config.Config) error {
-	if err := os.MkdirAll(c.Journal.Dir, 0o700); err != nil {
-		return fmt.Errorf("create journal.dir: %w", err)
-	}
 	j, err := journal.Open(s.diskConfig(c))
 	if err != nil {
 		return err
@@ -129,9 +125,6 @@ func (s *Store) openTemporary(c *config.Config) error {
 	parent := ""
 	if c.Journal.DirSet {
 		parent = c.Journal.Dir
-		if err := os.MkdirAll(parent, 0o700); err != nil {
-			return fmt.Errorf("create journal.dir: %w", err)
-		}
 	}
 	j, err := journal.OpenTemporary(parent, s.diskConfig(c))
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/directory"
 )
 
 // process is a program with an informer of ConfigMaps over a journal.
@@ -29,7 +28,7 @@ type process struct {
 	api     *fakeAPI
 	factory *informer.Factory
 	handler recorder
-	log     *directory.Journal
+	log     *journal.Disk
 	end     func()
 
 	mu    sync.Mutex
@@ -65,7 +64,7 @@ func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.Resource
 func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *process, start func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	log, err := directory.Open(t.Context(), directory.Config{Dir: dir, Cluster: "test", ClusterUID: "uid", Logger: quiet})
+	log, err := journal.Open(journal.DiskConfig{Dir: dir, Cluster: "test", Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,50 +410,50 @@ func TestWarmRestartWithoutAPIServer(t *testing.T) {
 	second.end()
 }
 
-// TestDamagedJournal: the states of a damaged journal may lack objects, so the informer is not
-// synced before the next list. That is the same if a process without informers has found the damage.
-func TestDamagedJournal(t *testing.T) {
-	damages := map[string]func(text []byte) []byte{
-		"changed": func(text []byte) []byte { text[len(text)/2] ^= 0xff; return text },
-		"cut":     func(text []byte) []byte { return text[:len(text)*2/3] },
-	}
-	for name, damage := range damages {
-		for _, between := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, process between %v", name, between), func(t *testing.T) { testDamagedJournal(t, damage, between) })
-		}
-	}
-}
-
-func testDamagedJournal(t *testing.T, damage func(text []byte) []byte, between bool) {
-	api := newFakeAPI(t)
+// damagedJournal has a process leave 40 objects in a journal, and damages its segment. It returns the keys.
+func damagedJournal(t *testing.T, api *fakeAPI, dir string, damage func(text []byte) []byte) (keys string) {
+	t.Helper()
 	put := func(from, to int) {
 		for n := range to - from {
 			api.put("configmaps", "a", fmt.Sprint("object-", from+n), map[string]any{"data": map[string]any{"k": "value"}})
 		}
 	}
 	put(0, 20)
-	dir := filepath.Join(t.TempDir(), "journal")
 	first := startProcess(t, api, dir, nil, informer.Options{})
 	put(20, 40) // behind the synced event
 	if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
 		t.Fatal(err)
 	}
-	keys := first.keys()
+	keys = first.keys()
 	first.end()
-	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "INFORMD", "msgs", "*.blk"))
-	if err != nil || len(blocks) == 0 {
-		t.Fatalf("blocks %q (%v)", blocks, err)
+	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments %q (%v)", segments, err)
 	}
-	text, err := os.ReadFile(blocks[0])
+	text, err := os.ReadFile(segments[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(blocks[0], damage(text), 0o600); err != nil {
+	if err := os.WriteFile(segments[0], damage(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(filepath.Dir(blocks[0]), "index.db")); err != nil {
+	if err := os.Remove(strings.TrimSuffix(segments[0], ".log") + ".idx"); err != nil { // so that the start reads the segment
 		t.Fatal(err)
 	}
+	return keys
+}
+
+// TestDamagedJournal: the states of a damaged journal may lack objects, so the informer is not
+// synced before the next list. That is the same if a process without informers has found the damage.
+func TestDamagedJournal(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		t.Run(fmt.Sprint("process between ", between), func(t *testing.T) { testDamagedJournal(t, between) })
+	}
+}
+
+func testDamagedJournal(t *testing.T, between bool) {
+	api, dir := newFakeAPI(t), filepath.Join(t.TempDir(), "journal")
+	keys := damagedJournal(t, api, dir, func(text []byte) []byte { text[len(text)/2] ^= 0xff; return text })
 	if between {
 		unused, _ := newProcess(t, api, dir, informer.Options{})
 		unused.end()
@@ -474,6 +473,18 @@ func testDamagedJournal(t *testing.T, damage func(text []byte) []byte, between b
 	eventually(t, "the informer is synced", i.HasSynced)
 	if got := second.keys(); got != keys {
 		t.Errorf("keys %s, want %s", got, keys)
+	}
+	second.end()
+}
+
+// TestCutJournal: a journal without its end is one of an earlier moment. The watch brings the rest.
+func TestCutJournal(t *testing.T) {
+	api, dir := newFakeAPI(t), filepath.Join(t.TempDir(), "journal")
+	keys := damagedJournal(t, api, dir, func(text []byte) []byte { return text[:len(text)*2/3] })
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	eventually(t, "all objects", func() bool { return second.keys() == keys })
+	if len(second.lists) > 0 {
+		t.Errorf("lists: %q", second.lists)
 	}
 	second.end()
 }

@@ -45,10 +45,10 @@ type Options struct {
 	// begin with all objects. After a crash, handlers can get the last changes again, and a
 	// changed object can be an add, because its earlier state is not kept.
 	//
-	// The program owns the journal, and closes it after the end of all informers. Package
-	// pkg/journal/directory opens one in a directory. A journal stores objects as they are, so
-	// full informers of Secrets are refused. One journal has one informer per resource, always with
-	// the same version, namespace, selectors and mode.
+	// The program owns the journal, and closes it after the end of all informers. [journal.Open]
+	// opens one in a directory. A journal stores objects as they are, so full informers of Secrets are
+	// refused. One journal has one informer per resource, always with the same version, namespace,
+	// selectors and mode.
 	Journal journal.Journal
 	// Cluster is the name of the cluster in the journal (default: that of the journal, or
 	// "default").

@@ -263,8 +263,7 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	}
 	i.mu.Unlock()
 
-	// Before the start: a memory journal keeps nothing for a later cursor, and the store has the state
-	// before each event.
+	// Before the start: the store has the state before each event.
 	f, err := i.runner.follow(i)
 	filled := err == nil && f.fill(ctx)
 	if filled {

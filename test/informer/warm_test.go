@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/pkg/informer"
-	"github.com/informd/informd/pkg/journal/directory"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/test/cluster"
 )
 
@@ -59,7 +59,7 @@ func runProgram(kubeconfig, dir string) (err error) {
 	}
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	began := time.Now()
-	log, err := directory.Open(ctx, directory.Config{Dir: dir, Cluster: "test", Logger: quiet})
+	log, err := journal.Open(journal.DiskConfig{Dir: dir, Cluster: "test", Logger: quiet})
 	if err != nil {
 		return err
 	}

@@ -103,19 +103,17 @@ func arrows() map[string]arrow {
 		"pkg/internal":  {only: []string{}},
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
-			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease"),
+			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/lease"),
 			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/private"),
 		},
 		// The journal on JetStream is a client of whatever server there is; only the
-		// embedded one brings a server along.
 		"pkg/journal/jetstream": {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
 		"pkg/journal/lease":     {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
-		"pkg/journal/embedded":  {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io")},
 		"pkg/connection":        {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
 		"pkg/natsconn":          {never: append(ours("pkg/journal", "pkg/dynwatch", "cmd"), "k8s.io")},
 		"pkg/dynwatch": {
 			// Of the journal, it needs the contract of the log only.
-			never: append(ours("pkg/sink", "pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease", "cmd"),
+			never: append(ours("pkg/sink", "pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/lease", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
 		// What all parts of a target share knows none of them, and they know neither each

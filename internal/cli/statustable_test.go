@@ -51,7 +51,7 @@ func busy() *admin.Status {
 			{Name: "archive", Type: "file", State: "opening", LastError: "open /var/log/informd/events.ndjson: permission denied"},
 		},
 		DeadLetters: map[string]uint64{"hook": 2, "left-the-config": 3, "source": 1},
-		Journal:     admin.Journal{Type: "embedded", Events: 98765, Bytes: 1 << 30 / 3, Capacity: 10 << 30, Blocked: 2, Problem: "the disk is full"},
+		Journal:     admin.Journal{Type: "log", Events: 98765, Bytes: 1 << 30 / 3, Capacity: 10 << 30, Blocked: 2, Problem: "the disk is full"},
 	}
 }
 

@@ -41,8 +41,8 @@ UNIT_TIMEOUT ?= 10m
 E2E_TIMEOUT ?= 60m
 # Unit tests of about ten seconds and more, random runs among them. They are in LONG_PACKAGES.
 LONG_TESTS := ^(TestRandom.*|TestBombs|TestStreamDeleted|TestComparisonReadsEachPageOnce|TestLongTexts|TestManyTargetsAfterARestart|$\
-	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|TestFloodOfPermittedRequests|$\
-	TestSupersededStayAway|TestUnprovenStreamLater|TestRoomFollowsDisk|TestMissingBlock|TestElectionExpiresNothing|$\
+	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|$\
+	TestUnprovenStreamLater|TestElectionExpiresNothing|$\
 	TestReplicated|TestKeptResnapshotsOfALostStream|TestNeverTwo)$$
 LONG_PACKAGES := ./internal/configfile ./internal/relay ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
 # The end-to-end tests of `make test`: one or two for each promise.

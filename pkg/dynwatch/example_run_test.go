@@ -12,8 +12,8 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// A program that prints every change of Deployments. If it prints slowly, the watches pause. A
-// restart begins with the Deployments that there are.
+// A program that prints every change of Deployments. A restart begins with the Deployments that there
+// are.
 func ExampleRun() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -26,8 +26,9 @@ const (
 // fails.
 //
 // Only Kubernetes is required. Without a Log, Run has a temporary one of up to 256 MiB in a directory
-// below [os.TempDir], see [journal.OpenTemporary]. When that is full, the watches wait for handle. A
-// restart begins with the objects that there are.
+// below [os.TempDir], see [journal.OpenTemporary]. When that is nearly full because handle is slow,
+// superseded events that handle has not got are left out, and a gap counts them; when that is not enough,
+// the watches wait for handle. A restart begins with the objects that there are.
 //
 // With a durable [journal.Journal] as Log, a restart continues behind the last event that was
 // handled, deletions during the downtime included; the cursor in the journal has the name "run".

@@ -15,16 +15,16 @@ import (
 // Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
 // left out. Fields 1 to 8 are those of [texts], and 20 to 24 those of [numbers].
 const (
-	fieldName   = 8
-	fieldUID    = iota + 8 // as text
-	fieldUIDRaw            // 16 bytes of a UUID in lower case
-	fieldOp                // as text
-	fieldTime              // when informd observed the change; microseconds, if it is not that of the record
-	fieldReplay            // empty
-	fieldID                // if it does not follow from the others
-	fieldGap               // JSON
-	fieldUnchanged         // 8 bytes for each filter, also if there are none
-	firstNumber = 20
+	fieldName      = 8
+	fieldUID       = iota + 8 // as text
+	fieldUIDRaw               // 16 bytes of a UUID in lower case
+	fieldOp                   // as text
+	fieldTime                 // when informd observed the change; microseconds, if it is not that of the record
+	fieldReplay               // empty
+	fieldID                   // if it does not follow from the others
+	fieldGap                  // JSON
+	fieldUnchanged            // 8 bytes for each filter, also if there are none
+	firstNumber    = 20
 )
 
 func texts(e *event.Event) [fieldName]*string {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -282,4 +283,61 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 		})
 	})
 	checkLegal(t, slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Namespace == "team-a" }))
+}
+
+// TestCauseOfWhatAListLeavesOut: behind a void checkpoint, a list finds an object of a namespace that
+// no longer matches. It left with a revision at which that was so, although the namespace matches
+// again when the list is read.
+func TestCauseOfWhatAListLeavesOut(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "x", "1")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	r.stop(false)
+	r.log.set(func() { r.log.void = true })
+	api.put("", "team-a", "no") // 103
+	var matched sync.Once
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if q := r.URL.Query(); strings.HasSuffix(r.URL.Path, "/things") && verbOf(r) == "list" && q.Get("limit") != "1" {
+				matched.Do(func() { api.put("", "team-a", "yes") }) // 104
+			}
+			return false
+		}
+	})
+	r.begin(labelled())
+	r.eventually("entered again", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
+	for _, e := range r.log.all()[n:] {
+		if cause := event.SelectionCause(e.ID); e.Op == event.Left && cause != 103 {
+			t.Errorf("left with the cause %d, want 103", cause)
+		}
+	}
+	if count(r.log.all()[n:], event.Left) != 1 {
+		t.Errorf("events: %q", r.since(n))
+	}
+}
+
+// TestCauseOfAReturnThatOnlyAListShows: a namespace matches again while informd is down, and etcd has
+// forgotten when. An object that had left enters with a revision at which the namespace matches.
+func TestCauseOfAReturnThatOnlyAListShows(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "x", "1")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.put("", "team-a", "no") // 103
+	r.eventually("left", func() bool { return count(r.log.all(), event.Left) == 1 })
+	r.stop(false)
+	api.put("", "team-a", "yes") // 104
+	api.forget()
+	api.compact()
+	r.begin(labelled())
+	r.eventually("entered again", func() bool { return count(r.log.all(), event.Entered) == 1 })
+	for _, e := range r.log.all() {
+		if cause := event.SelectionCause(e.ID); e.Op == event.Entered && cause != 104 {
+			t.Errorf("entered with the cause %d, want 104", cause)
+		}
+	}
 }

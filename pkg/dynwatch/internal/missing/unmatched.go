@@ -61,7 +61,7 @@ func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) e
 		return nil
 	}
 	leaving, _ := t.Coverage.Leaving(t.Index.Namespace(e))
-	return t.EndOutside(ctx, e, rv, cmp.Or(leaving.Cause, rv), true)
+	return t.EndOutside(ctx, e, rv, cmp.Or(leaving.Cause, t.Coverage.At(), rv), true)
 }
 
 // EndOutside ends what is not covered any more: it left, unless it is gone at

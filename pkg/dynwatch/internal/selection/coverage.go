@@ -102,6 +102,9 @@ func (c *Coverage) Leaving(namespace string) (Departure, bool) {
 	return d, ok
 }
 
+// At returns the revision of the Namespaces at which exactly those matched that are covered.
+func (c *Coverage) At() uint64 { return c.at }
+
 // ListedAt returns the revision of the list that a namespace began with, 0 if the stream has
 // passed it.
 func (c *Coverage) ListedAt(namespace string) uint64 { return c.listed[namespace] }

@@ -231,7 +231,7 @@ func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op 
 	found := s.Replay && !s.Rollback
 	if found && t.mayReturn(o.Namespace, o.Name) {
 		if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
-			return event.Entered, cause, err
+			return event.Entered, max(cause, t.Coverage.At()), err // its namespace matches at that one
 		}
 	}
 	switch op = s.Newcomer; {

@@ -52,6 +52,7 @@ type sinkCheck struct {
 	lossy  map[string]bool        // targets of which the destination or the journal lost events
 	losses map[string][]uint64    // by target: the first snapshot after each loss
 	resets map[int]bool           // indexes from which on the journal's loss shows
+	ends   map[string][]end       // of snapshots, by target
 	byUID  map[string][]*Delivery // first deliveries, in order
 	lasts  map[string]*Delivery   // the last delivery by key, repeats included
 	gaps   map[string][]*Delivery // by target
@@ -80,13 +81,14 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
-		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool),
+		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool), ends: make(map[string][]end),
 		spaces: spacesOf(truth), noticed: make(map[string]map[string]map[space]bool), open: make(map[string]bool),
 		restored: firstUndone(truth), refused: refusalsOf(sink.Refused), dropped: make(map[string]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
-	lost := make(map[string]bool) // targets without a snapshot since the last loss
-	open := make(map[string]int)  // by target: the begin of the snapshot that is open
+	lost := make(map[string]bool)    // targets without a snapshot since the last loss
+	open := make(map[string][]int)   // by target: the begins of the first list that is open; a restart begins another
+	journal := make(map[string]bool) // targets of which the journal has declared a loss since the last snapshot
 	for i := range sink.Deliveries {
 		switch d := &sink.Deliveries[i]; {
 		case d.Op == opLost:
@@ -98,14 +100,19 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 			c.trimmed += d.Trimmed
 		case d.Op == opGap:
 			c.gaps[d.Target] = append(c.gaps[d.Target], d)
-			if begin, ok := open[d.Target]; d.Reason == reasonJournal && ok {
-				c.resets[begin] = true // it is declared at the end of the snapshot
-			} else if d.Reason == reasonJournal {
-				c.resets[i] = true
+			if d.Reason != reasonJournal {
+				continue
 			}
-		case d.Op == opBegin:
-			open[d.Target] = i
+			journal[d.Target] = true
+			for _, begin := range open[d.Target] {
+				c.resets[begin] = true // it is declared at the end of the snapshot
+			}
+			c.resets[i] = len(open[d.Target]) == 0
+		case d.Op == opBegin && !d.Replay:
+			open[d.Target] = append(open[d.Target], i)
 		case d.Op == opSynced:
+			c.ends[d.Target] = append(c.ends[d.Target], end{i, journal[d.Target]})
+			delete(journal, d.Target)
 			delete(open, d.Target)
 			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
 			if lost[d.Target] {

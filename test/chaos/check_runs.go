@@ -7,8 +7,12 @@ import (
 )
 
 // redelivered reports whether a first delivery is part of what a sink was given
-// once more on request: of the chain of ordinals it has a link that came before.
+// once more on request: of the chain of ordinals it has a link that came before, or its run has
+// no begin.
 func (c *sinkCheck) redelivered(d *Delivery) bool {
+	if _, begun := c.begun[runOf(d)]; d.Run > 0 && !begun && c.lossy[d.Target] {
+		return true
+	}
 	head := c.heads[d.UID]
 	return d.Run > 0 && head != nil && (d.Epoch < head.Epoch || d.Epoch == head.Epoch && d.Ordinal <= head.Ordinal)
 }
@@ -16,7 +20,7 @@ func (c *sinkCheck) redelivered(d *Delivery) bool {
 // bound checks the begin and the end of a snapshot (I15): a consumer that drops what had
 // no event in between drops nothing that exists.
 func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
-	run := fmt.Sprintf("%s %d", d.Target, d.Run)
+	run := runOf(d)
 	switch d.Op {
 	case opBegin:
 		c.begun[run] = i
@@ -52,6 +56,26 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 			}
 		}
 	}
+}
+
+// runOf identifies a snapshot or a redelivery.
+func runOf(d *Delivery) string { return fmt.Sprintf("%s %d", d.Target, d.Run) }
+
+// end is the end of a snapshot: its index, and whether the journal has declared a loss before it.
+type end struct {
+	index int
+	lossy bool
+}
+
+// lossFollows reports whether the next snapshot of a target declares a loss of the journal. That may
+// have taken the position of the sink, and events that the sink has: they come again.
+func (c *sinkCheck) lossFollows(target string, index int) bool {
+	for _, e := range c.ends[target] {
+		if e.index > index {
+			return e.lossy
+		}
+	}
+	return false
 }
 
 // existsAt reports whether the object exists at a revision, and is selected.

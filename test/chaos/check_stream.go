@@ -21,7 +21,11 @@ func (c *sinkCheck) stream(limits Limits) {
 			delete(c.swept, d.UID)
 		}
 		if c.repeated(d) {
-			if repeats++; c.sink.Unique {
+			switch repeats++; {
+			case !c.sink.Unique:
+			case c.lossFollows(d.Target, i):
+				c.excuses["repeated after a loss of the journal"]++
+			default:
 				c.fail("I6", d.UID, d.RV, "id %s is there twice", d.ID)
 			}
 			continue

@@ -107,10 +107,7 @@ func (s *script) rechain() {
 }
 
 func TestCheckerFindsDefects(t *testing.T) {
-	tests := map[string]struct {
-		defect func(s *script)
-		want   []string
-	}{
+	findDefects(t, map[string]defect{
 		"Sound": {func(*script) {}, nil},
 		"LastStateMissing": {func(s *script) {
 			s.remove("u3:20")
@@ -302,62 +299,24 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.deliver(opDeleted, "u1", 24)
 		}, nil},
 		"SnapshotWithoutBegin": {func(s *script) { s.bound(opSynced, 25, 7) }, []string{"I15"}},
-		"LostAndAnnouncedAgain": {func(s *script) {
-			s.object("u1", "a", 10, 12, 14, -24) // the stream was deleted before that was read
-			s.object("u3", "b", 16, 20, 22, 23)  // and before this
-			s.control(Delivery{ID: "lost", Op: opLost})
-			s.bound(opBegin, 25, 7)
-			s.deliver(opSnapshot, "u3", 23)
-			s.run(7)
-			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
-			s.bound(opSynced, 25, 7)
-		}, nil},
-		"JournalLost": {func(s *script) {
-			// Deleted, and taken over by another object, while no process knew them any more.
-			s.object("u1", "a", 10, 12, 14, -24)
-			s.object("u6", "a", 25)
-			s.gap(20, 26, "state", reasonJournal, 0)
-			s.bound(opBegin, 26, 7)
-			s.deliver(opSnapshot, "u6", 25)
-			s.run(7)
-			s.deliver(opSnapshot, "u3", 20)
-			s.run(7)
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-			d.Ordinal, d.PrevRV = 1, 0
-			s.bound(opSynced, 26, 7)
-		}, nil},
-		"JournalLostDeclaredInTheSnapshot": {func(s *script) {
-			s.object("u1", "a", 10, 12, 14, -24)
-			s.object("u6", "a", 25)
-			s.bound(opBegin, 26, 7)
-			s.deliver(opSnapshot, "u6", 25)
-			s.run(7)
-			s.again("u3:20", 7)
-			s.gap(20, 26, "state", reasonJournal, 0)
-			s.bound(opSynced, 26, 7)
-		}, nil},
-		"JournalLostUndeclared": {func(s *script) {
-			s.object("u1", "a", 10, 12, 14, -24)
-			s.object("u6", "a", 25)
-			s.bound(opBegin, 26, 7)
-			s.deliver(opSnapshot, "u6", 25)
-			s.run(7)
-			s.again("u3:20", 7)
-			s.bound(opSynced, 26, 7)
-		}, []string{"I3", "I4"}},
-		"LostForGood": {func(s *script) {
-			s.object("u1", "a", 10, 12, 14, -24)
-			s.object("u3", "b", 16, 20, 22, 23)
-			s.control(Delivery{ID: "lost", Op: opLost})
-		}, []string{"I1", "I1", "I2", "I2", "I4"}},
 		"RollbackUnnoticed": {func(s *script) {
 			s.undoAfter(13)
 		}, []string{"I1", "I1", "I4"}},
-	}
+	})
+}
+
+// defect changes a script, and names the invariants that it breaks.
+type defect struct {
+	change func(s *script)
+	want   []string
+}
+
+func findDefects(t *testing.T, tests map[string]defect) {
+	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newScript()
-			test.defect(s)
+			test.change(s)
 			violations := check(&s.truth, &s.sink, Limits{Repeats: 3}).violations
 			var got []string
 			for _, v := range violations {

@@ -42,9 +42,12 @@
 //	I18  dead letters of the source name only objects that no event can carry
 //	I19  a hostile tenant delays no event of another namespace by 30 s
 //	I20  selectors and change filters let nothing else through
+//	I21  after a power loss the log declares no loss
 //
 // A gap excuses what it declares. Recovered "known" excuses objects that were created and
 // deleted inside the range; "state" and "partial" excuse the states in between; the reason
 // "trimmed" excuses as many events as it counts. A dead letter of the source excuses the
-// revision that it names. The reason "selection" excuses a missing left. Nothing excuses a missing last state or deletion.
+// revision that it names. The reason "selection" excuses a missing left. After the reason "journal"
+// chains begin again, and ids that came before may come again until the snapshot ends. Nothing
+// excuses a missing last state or deletion.
 package chaos

@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -153,22 +155,45 @@ func protectDisk(a *attack) error {
 	return a.disk.Heal()
 }
 
-// damage does something to one of the journal's files while informd is down.
+// damage does something to one of the journal's files while informd is down: to the newest, the
+// largest, or any.
 func damage(a *attack, spoil func(*attack, string) error) error {
 	if err := a.killAll(); err != nil {
 		return err
 	}
-	var files []string
-	err := filepath.WalkDir(a.journalDir(), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && filepath.Ext(path) != ".ndjson" {
-			files = append(files, path)
-		}
-		return err
-	})
+	files, err := filesBelow(a.journalDir())
 	if err == nil && len(files) > 0 {
-		err = spoil(a, files[a.random.IntN(len(files))])
+		newest := func(x, y stateFile) int { return x.ModTime().Compare(y.ModTime()) }
+		largest := func(x, y stateFile) int { return cmp.Compare(x.Size(), y.Size()) }
+		file := files[a.random.IntN(len(files))]
+		switch a.random.IntN(3) {
+		case 0:
+			file = slices.MaxFunc(files, newest)
+		case 1:
+			file = slices.MaxFunc(files, largest)
+		}
+		err = spoil(a, file.path)
 	}
 	return errors.Join(err, a.startAll())
+}
+
+// stateFile is a file of informd's state.
+type stateFile struct {
+	fs.FileInfo
+
+	path string
+}
+
+func filesBelow(dir string) (files []stateFile, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".ndjson" {
+			return err
+		}
+		info, err := entry.Info()
+		files = append(files, stateFile{info, path})
+		return err
+	})
+	return files, err
 }
 
 func truncate(a *attack, path string) error {

@@ -1,0 +1,108 @@
+package chaos
+
+import "testing"
+
+// The journal or a destination has lost events, and says so.
+func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
+	findDefects(t, map[string]defect{
+		"LostAndAnnouncedAgain": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24) // the stream was deleted before that was read
+			s.object("u3", "b", 16, 20, 22, 23)  // and before this
+			s.control(Delivery{ID: "lost", Op: opLost})
+			s.bound(opBegin, 25, 7)
+			s.deliver(opSnapshot, "u3", 23)
+			s.run(7)
+			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
+			s.bound(opSynced, 25, 7)
+		}, nil},
+		"JournalLost": {func(s *script) {
+			// Deleted, and taken over by another object, while no process knew them any more.
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.deliver(opSnapshot, "u3", 20)
+			s.run(7)
+			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d.Ordinal, d.PrevRV = 1, 0
+			s.bound(opSynced, 26, 7)
+		}, nil},
+		"JournalLostDeclaredInTheSnapshot": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.again("u3:20", 7)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 7)
+		}, nil},
+		"RepeatedAfterALossOfTheJournal": {func(s *script) {
+			s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at("u3:16")], s.sink.Deliveries[s.at("u3:20")])
+			s.bound(opBegin, 26, 7)
+			s.again("u1:14", 7)
+			s.again("u3:20", 7)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 7)
+		}, nil},
+		"RepeatedLongBeforeALossOfTheJournal": {func(s *script) {
+			s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at("u3:20")])
+			for run := uint64(7); run < 9; run++ {
+				s.bound(opBegin, 26, run)
+				s.again("u1:14", run)
+				s.again("u3:20", run)
+				if run == 8 {
+					s.gap(20, 26, "state", reasonJournal, 0)
+				}
+				s.bound(opSynced, 26, run)
+			}
+		}, []string{"I6"}},
+		"JournalLostAgainInTheSnapshot": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			for run := uint64(7); run < 9; run++ { // the second process knows nothing of the first one's
+				s.bound(opBegin, 26, run)
+				s.again("u3:20", run)
+				s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 1
+				if run == 7 {
+					s.deliver(opDeleted, "u1", 24)
+					d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+					d.Ordinal, d.PrevRV = 2, 10
+				}
+			}
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(8)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 8)
+		}, nil},
+		"RewoundAfterALossOfTheJournal": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.again("u3:20", 7)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 7)
+			for _, id := range []string{"u2:11", "u2:deleted", "u3:16", "u3:20"} {
+				s.again(id, 9)
+			}
+		}, nil},
+		"JournalLostUndeclared": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.again("u3:20", 7)
+			s.bound(opSynced, 26, 7)
+		}, []string{"I3", "I4"}},
+		"LostForGood": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u3", "b", 16, 20, 22, 23)
+			s.control(Delivery{ID: "lost", Op: opLost})
+		}, []string{"I1", "I1", "I2", "I2", "I4"}},
+	})
+}

@@ -44,6 +44,7 @@ func informdFaults() []*fault {
 	return []*fault{
 		{"N1-kill-informd", []string{"informd"}, needsDurable, killInformd},
 		{"N1-stop-informd", []string{"informd"}, needsDurable, stopInformd},
+		{"N1-lose-power", []string{"informd", "disk"}, needsLog, losePower},
 		{"N1-down-over-compaction", []string{"informd", "api", "compaction"}, needsDurable, downOverCompaction},
 		{"N1-down-two-minutes", []string{"informd", "api"}, needsAsking, downTwoMinutes},
 		{"N17-kill-in-reconcile", []string{"informd", "api", "compaction"}, needsDurable, killInReconcile},
@@ -103,6 +104,13 @@ func needsDurable(r *Rig) string {
 func needsFiles(r *Rig) string {
 	if r.options.Journal != JournalLog || r.options.Baseline {
 		return "the journal is not in files"
+	}
+	return ""
+}
+
+func needsLog(r *Rig) string {
+	if r.options.Journal != JournalLog || r.options.Baseline {
+		return "the journal says nothing of what is synced"
 	}
 	return ""
 }

@@ -194,7 +194,7 @@ type Sink struct {
 
 // Violation is one broken invariant.
 type Violation struct {
-	Invariant string // "I1" to "I14"
+	Invariant string // "I1" to "I21"
 	Sink      string
 	UID       string // empty if it is not about one object
 	RV        uint64

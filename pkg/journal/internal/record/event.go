@@ -159,16 +159,20 @@ func AppendNamed(dst []byte, name string, value []byte) []byte {
 
 // ParseNamed reads such a head. Value is a part of it. The error wraps [ErrInvalid].
 func ParseNamed(head []byte) (name string, value []byte, err error) {
-	err = fields(head, func(number uint64, content []byte) error {
+	for len(head) > 0 {
+		number, content, rest, err := nextField(head)
+		if err != nil {
+			return "", nil, err
+		}
 		switch number {
 		case fieldOf:
 			name = string(content)
 		case fieldValue:
 			value = content
 		}
-		return nil
-	})
-	return name, value, err
+		head = rest
+	}
+	return name, value, nil
 }
 
 // Strings keeps one copy of each text that many events share. The zero value is ready. It is
@@ -196,9 +200,15 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	if len(r.Data) > 0 {
 		e.Data = r.Data
 	}
-	err := fields(r.Head, func(number uint64, value []byte) error { return setField(&e, number, value, shared) })
-	if err != nil {
-		return event.Event{}, err
+	for head := r.Head; len(head) > 0; {
+		number, value, rest, err := nextField(head)
+		if err == nil {
+			err = setField(&e, number, value, shared)
+		}
+		if err != nil {
+			return event.Event{}, err
+		}
+		head = rest
 	}
 	if e.ID == "" {
 		var scratch [160]byte
@@ -211,25 +221,19 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	return e, nil
 }
 
-// fields calls yield for each field of a head.
-func fields(head []byte, yield func(number uint64, value []byte) error) error {
-	for len(head) > 0 {
-		number, n := binary.Uvarint(head)
-		if n <= 0 {
-			return fmt.Errorf("%w: a field without a number", ErrInvalid)
-		}
-		length, m := binary.Uvarint(head[n:])
-		if m <= 0 || length > uint64(len(head)-n-m) {
-			return fmt.Errorf("%w: field %d is cut off", ErrInvalid, number)
-		}
-		begin := n + m
-		end := begin + int(length)
-		if err := yield(number, head[begin:end]); err != nil {
-			return err
-		}
-		head = head[end:]
+// nextField returns the first field of a head, and what follows it.
+func nextField(head []byte) (number uint64, value, rest []byte, err error) {
+	number, n := binary.Uvarint(head)
+	if n <= 0 {
+		return 0, nil, nil, fmt.Errorf("%w: a field without a number", ErrInvalid)
 	}
-	return nil
+	length, m := binary.Uvarint(head[n:])
+	if m <= 0 || length > uint64(len(head)-n-m) {
+		return 0, nil, nil, fmt.Errorf("%w: field %d is cut off", ErrInvalid, number)
+	}
+	begin := n + m
+	end := begin + int(length)
+	return number, head[begin:end], head[end:], nil
 }
 
 func setField(e *event.Event, number uint64, value []byte, shared *Strings) error {

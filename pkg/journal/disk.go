@@ -23,6 +23,7 @@ import (
 type Disk struct {
 	config DiskConfig
 	dir    *disk.Directory // nil in tests
+	timed  *disk.Timed
 	log    *wal.Log
 	opened time.Time
 	runs   event.Runs
@@ -102,7 +103,8 @@ func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 	if c.temporary {
 		sync = wal.SyncNone
 	}
-	log, err := wal.Open(d, wal.Options{
+	timed := disk.NewTimed(d)
+	log, err := wal.Open(timed, wal.Options{
 		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
 	})
 	if err != nil {
@@ -114,7 +116,7 @@ func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 		return nil, err
 	}
 	j := &Disk{
-		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		config: c, timed: timed, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*diskCursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
 	if err := j.loadAbsent(); err != nil {
@@ -295,42 +297,6 @@ func (j *Disk) Stats() Stats {
 		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,
 	}
 }
-
-// Close implements [Journal]. It saves the cursors. If the disk does not answer, it gives up, and the
-// next start finds a log without an end.
-func (j *Disk) Close() error {
-	closed := make(chan error, 1)
-	go func() { closed <- j.close() }()
-	select {
-	case err := <-closed:
-		return err
-	case <-time.After(2 * closeWithin):
-		return fmt.Errorf("close the journal: the file system of journal.dir %s does not answer", j.config.Dir)
-	}
-}
-
-func (j *Disk) close() error {
-	if errors.Is(j.log.Failure(), wal.ErrClosed) {
-		return ErrClosed
-	}
-	for _, c := range j.open() {
-		_ = c.Close()
-	}
-	if j.stop != nil {
-		j.stop()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
-	defer cancel()
-	err := j.log.Close(ctx)
-	j.done.Wait()
-	if j.dir != nil {
-		err = errors.Join(err, j.dir.Close())
-	}
-	return j.errOf(err)
-}
-
-// closeWithin bounds the last sync.
-const closeWithin = 10 * time.Second
 
 func (j *Disk) open() (all []*diskCursor) {
 	j.mu.Lock()

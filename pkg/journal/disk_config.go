@@ -50,8 +50,9 @@ type DiskConfig struct {
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 
-	temporary bool  // of OpenTemporary
-	segment   int64 // bytes of a segment, and of the tail; 0 but in tests
+	temporary bool          // of OpenTemporary
+	segment   int64         // bytes of a segment, and of the tail; 0 but in tests
+	patience  time.Duration // how long a call of the disk may take; a minute but in tests
 }
 
 func (c DiskConfig) withDefaults() DiskConfig {
@@ -64,6 +65,9 @@ func (c DiskConfig) withDefaults() DiskConfig {
 	}
 	if c.DeletedRetention <= 0 {
 		c.DeletedRetention = week
+	}
+	if c.patience <= 0 {
+		c.patience = time.Minute
 	}
 	if c.Watched == nil {
 		c.Watched = func(*event.Event) bool { return true }

@@ -15,8 +15,6 @@ const (
 	mostReserve  = 1 << 30
 	// lookEvery is the time between two looks at the disk.
 	lookEvery = time.Second
-	// hungAfter is how long a call of the disk may take.
-	hungAfter = time.Minute
 )
 
 // errReplaced says that another process may use the name of the directory now.
@@ -35,7 +33,7 @@ type guard struct {
 
 // State reports whether the journal can be written, and why not. It never blocks.
 func (j *Disk) State() (ok bool, reason string) {
-	if waiting := j.log.Waiting(); waiting > hungAfter {
+	if waiting := j.timed.Waiting(); waiting > j.config.patience {
 		return false, fmt.Sprintf("the file system of journal.dir %s has not answered for %s: check it, and restart informd", j.config.Dir, waiting.Round(time.Second))
 	}
 	j.guard.mu.Lock()
@@ -44,7 +42,7 @@ func (j *Disk) State() (ok bool, reason string) {
 }
 
 // Hung reports whether a call of the disk has not returned for a minute. Only a restart helps then.
-func (j *Disk) Hung() bool { return j.log.Waiting() > hungAfter }
+func (j *Disk) Hung() bool { return j.timed.Waiting() > j.config.patience }
 
 // Removed reports whether the directory was removed or replaced.
 func (j *Disk) Removed() bool {
@@ -63,12 +61,14 @@ func (j *Disk) watchDisk(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if j.dir.Replaced() {
+		replaced := false
+		j.timed.Do(func() { replaced = j.dir.Replaced() })
+		if replaced {
 			j.guard.set(errReplaced.Error(), true)
 			j.log.Fail(errReplaced)
 			return
 		}
-		free, total, err := j.dir.Free()
+		free, total, err := j.timed.Free()
 		if err != nil {
 			j.guard.set(err.Error(), false)
 			continue

@@ -242,8 +242,6 @@ func (l *Log) write(at int64) error {
 
 // writeAt writes all of b or, on a full disk, nothing.
 func (l *Log) writeAt(f disk.File, b []byte, at int64) error {
-	l.writing.Store(time.Now().UnixNano())
-	defer l.writing.Store(0)
 	n, err := f.WriteAt(b, at)
 	l.written.Add(uint64(n))
 	if disk.IsFull(err) {

@@ -227,10 +227,6 @@ func TestHangingDisk(t *testing.T) {
 			done := make(chan error, 2)
 			go func() { done <- l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
 			<-hangs
-			deadline := time.Now().Add(time.Minute)
-			for l.Waiting() < 20*time.Millisecond && time.Now().Before(deadline) {
-				<-time.After(time.Millisecond)
-			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			if call == "write" {
@@ -240,15 +236,12 @@ func TestHangingDisk(t *testing.T) {
 			} else if err := l.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("sync: %v", err)
 			}
-			if l.Waiting() < 20*time.Millisecond {
-				t.Errorf("waits for %v", l.Waiting())
-			}
 			close(hang)
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			if err := l.Close(t.Context()); err != nil || l.Waiting() != 0 {
-				t.Errorf("%v, waits for %v", err, l.Waiting())
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
 			}
 		})
 	}

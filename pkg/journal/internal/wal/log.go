@@ -104,15 +104,11 @@ type Log struct {
 	// Recovery is what opening found.
 	Recovery Recovery
 
-	appending chan struct{} // holds a value while an Append is in progress
-	wake      chan struct{} // one signal for the syncing goroutine
-	failed    chan struct{}
-	ended     chan struct{} // the syncing goroutine has ended
-	stop      context.CancelFunc
-	// writing and syncing are when a call of the disk began that has not returned, in
-	// nanoseconds since 1970; 0 without one.
-	writing, syncing atomic.Int64
-
+	appending  chan struct{} // holds a value while an Append is in progress
+	wake       chan struct{} // one signal for the syncing goroutine
+	failed     chan struct{}
+	ended      chan struct{} // the syncing goroutine has ended
+	stop       context.CancelFunc
 	noting     disk.File  // of what is synced; of the syncing goroutine, and nil before the first sync
 	compacting sync.Mutex // held by Compact, and taken before the files are closed
 
@@ -352,30 +348,16 @@ type Stats struct {
 	Written, Appended uint64
 	// Keys is the number of keys in the index.
 	Keys int
-	// Waiting is how long a call of the disk has not returned.
-	Waiting time.Duration
 }
 
 // Stats returns the present numbers.
 func (l *Log) Stats() Stats {
-	waiting := l.Waiting()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Stats{
 		Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: l.blocked, Written: l.written.Load(), Appended: l.appended.Load(),
-		Keys: l.table.Len(), Waiting: waiting,
+		Keys: l.table.Len(),
 	}
-}
-
-// Waiting is how long a call of the disk has not returned, 0 without one. It never blocks.
-func (l *Log) Waiting() time.Duration {
-	longest := time.Duration(0)
-	for _, began := range []int64{l.writing.Load(), l.syncing.Load()} {
-		if began != 0 {
-			longest = max(longest, time.Since(time.Unix(0, began)))
-		}
-	}
-	return longest
 }
 
 // SetLimit sets how many bytes all segments may have. Append waits above it.

@@ -79,8 +79,6 @@ func (l *Log) syncAll() error {
 // syncFiles syncs files, and then the directory if one is new: it counts once its name is durable.
 func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 	began := time.Now()
-	l.syncing.Store(began.UnixNano())
-	defer l.syncing.Store(0)
 	for _, f := range open {
 		if err := f.Sync(); err != nil {
 			return err

@@ -1,0 +1,67 @@
+package journal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+)
+
+// TestHangingDisk: a call that does not return shows in the state, whatever the call is. Close gives up,
+// and the next process continues.
+func TestHangingDisk(t *testing.T) {
+	of := func(name string) *event.Event {
+		return &event.Event{Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Namespace: "default", Name: name}
+	}
+	appends := func(l *logTest) {
+		for range 8 { // more than a segment
+			_ = l.Append(l.t.Context(), []event.Event{l.event("modified b")})
+		}
+	}
+	compacts := func(l *logTest) { _ = journal.Clear(l.t.Context(), l.Disk, false) }
+	for call, does := range map[string]func(l *logTest){
+		"write": appends, "fsync": appends, "create": appends, "rename": compacts, "remove": compacts,
+		"read": func(l *logTest) { _, _, _ = l.Last(l.t.Context(), of("a")) },
+		"open": func(l *logTest) { _, _, _ = l.Last(l.t.Context(), of("a")) },
+	} {
+		t.Run(call, func(t *testing.T) {
+			l := newLogTest(t, history(1), func(c *journal.DiskConfig) { journal.Hasty(c, 150*time.Millisecond) })
+			c := l.cursor("sink", journal.FromNow)
+			l.add("added a", "added b", "modified b", "modified b", "modified b", "modified b", "modified b", "modified b")
+			l.read(c)
+			l.commit(c)
+			l.ok(journal.Save(l.Disk))
+			l.ok(journal.SyncAll(t.Context(), l.Disk))
+			answers := make(chan struct{})
+			l.disk.Set(disktest.Faults{Before: func(name, _ string) error {
+				if name == call {
+					<-answers
+				}
+				return nil
+			}})
+			done := make(chan struct{})
+			go func() { does(l); close(done) }()
+			waitFor(t, "the state is red", func() bool { ok, _ := l.State(); return !ok && l.Hung() })
+			if _, reason := l.State(); !strings.Contains(reason, "has not answered for") {
+				t.Error(reason)
+			}
+			if call == "write" || call == "fsync" {
+				if err := l.Close(); err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("Close = %v", err)
+				}
+			}
+			close(answers)
+			<-done
+			waitFor(t, "the state is green", func() bool { return !l.Hung() })
+			journal.Kill(l.Disk)
+			l.disk.Restart()
+			l.open()
+			if _, ok, err := l.Last(t.Context(), of("a")); !ok || err != nil {
+				t.Errorf("the next process has the object: %t, %v", ok, err)
+			}
+		})
+	}
+}

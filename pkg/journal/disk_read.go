@@ -190,8 +190,11 @@ func (c *diskCursor) trimmed(from, to, count uint64) Entry {
 	c.mu.Lock()
 	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Last()), to
 	c.mu.Unlock()
-	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap",
-		"sink", c.name, "count", count, "next", "raise journal.maxBytes, or make the sink faster")
+	next := "raise journal.maxBytes, or make the sink faster"
+	if c.journal.log.Damaged(from, to) {
+		next = "the journal was damaged: check the disk of journal.dir"
+	}
+	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next)
 	e := event.Event{
 		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Cluster: c.journal.config.Cluster, Target: event.AllTargets,

@@ -261,63 +261,6 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutOfWhatWasSynced: sinks may have what a killed process had synced, so a cut of it is declared.
-func TestCutOfWhatWasSynced(t *testing.T) {
-	base := disktest.New(1)
-	l, err := wal.Open(base, options())
-	if err == nil {
-		err = errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Sync(t.Context()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Abandon()
-	const name = "00000001.00000000.log"
-	for cut := range len(base.Content(name)) {
-		d := base.Clone(1)
-		d.Cut(name, cut+1)
-		l, err := wal.Open(d, options())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !l.Recovery.Damaged() {
-			t.Errorf("%d bytes cut off: %+v, want a declared loss", cut+1, l.Recovery)
-		}
-		l.Abandon()
-		if _, declared := inspect(t, d); declared {
-			t.Fatal("a further start declares a loss")
-		}
-	}
-}
-
-// TestAllSegmentsLost: a log of which nothing is left but what was noted of it is not a new one.
-func TestAllSegmentsLost(t *testing.T) {
-	d := smallLog(t, true)
-	names, err := d.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if name != "synced" {
-			err = errors.Join(err, d.Remove(name))
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := wal.Open(d, smallOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !l.Recovery.Damaged() || l.Recovery.New {
-		t.Errorf("%+v, want a declared loss", l.Recovery)
-	}
-	l.Abandon()
-	if c, declared := inspect(t, d); declared || len(c) > 0 {
-		t.Errorf("a further start declares a loss: %v; has %v", declared, c)
-	}
-}
-
 // Without syncs a power loss may take anything. The log opens nevertheless, returns nothing wrong,
 // and says that it may lack events.
 func TestPowerLossWithoutSyncs(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,8 @@ type Log struct {
 	letters  map[keys.Hash]*box
 	last     uint64 // sequence of the newest event
 	skips    []Skip
-	bytes    int64 // of all segments
+	lost     []Skip // that damage has taken
+	bytes    int64  // of all segments
 	events   uint64
 	limit    int64
 	blocked  int    // calls of Append
@@ -334,6 +336,13 @@ func (l *Log) Skipped(from, to uint64) (n uint64) {
 		}
 	}
 	return n
+}
+
+// Damaged reports whether damage has taken events of a range of sequences, both ends included.
+func (l *Log) Damaged(from, to uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.lost, func(s Skip) bool { return s.From <= to && from <= s.To })
 }
 
 // Stats describes a log.

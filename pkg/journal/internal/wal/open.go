@@ -23,7 +23,7 @@ const (
 	// skipUnclean is how many sequences a start leaves out without a clean end before it: a sink
 	// may have rows of events that are lost.
 	skipUnclean = 1 << 24
-	// mostSkips bounds the ranges that a log remembers.
+	// mostSkips bounds the ranges of a kind that a log remembers.
 	mostSkips = 1000
 )
 
@@ -48,6 +48,8 @@ type start struct {
 	Boot    string `json:"boot"`
 	Suspect bool   `json:"suspect,omitempty"`
 	Skips   []Skip `json:"skips,omitempty"`
+	// Lost are ranges that damage has taken.
+	Lost []Skip `json:"lost,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
@@ -121,6 +123,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
+	l.lost = append(before.Lost[max(0, len(before.Lost)-mostSkips):], l.Recovery.Lost...)
 	if !l.Recovery.New && !clean {
 		l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + skipUnclean})
 		l.last += skipUnclean
@@ -259,7 +262,7 @@ func (l *Log) start() error {
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
 	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Unsynced: l.options.Sync >= SyncNever})
+	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Lost: l.lost, Unsynced: l.options.Sync >= SyncNever})
 	if err != nil {
 		return err
 	}

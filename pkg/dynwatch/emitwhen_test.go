@@ -254,6 +254,37 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	}
 }
 
+// TestHeldBackByAnEarlierFilter: what a filter held back is no divergence for an audit after the filter
+// was edited and the process has begun again. What is left out from then on is.
+func TestHeldBackByAnEarlierFilter(t *testing.T) {
+	other := things()
+	other.EmitWhen.Changed = []string{"spec"}
+	for name, then := range map[string]dynwatch.Resource{"no filter": things(), "another filter": other} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			api.put("a", "y", "1")
+			r := start(t, api, filtered())
+			r.caughtUp()
+			api.put("a", "x", "1")
+			r.caughtUp()
+			r.stop(false)
+			r.begin(then)
+			r.caughtUp()
+			for _, want := range []int{0, 1} {
+				results, err := r.manager.Audit(t.Context())
+				if err != nil || results[0].Err != nil || results[0].Divergences != want {
+					t.Errorf("audit: %+v, %v; want %d divergences", results, err, want)
+				}
+				api.do(func() { api.left = func(frame string) bool { return strings.Contains(frame, `"y"`) } })
+				api.put("a", "y", "2")
+				api.put("a", "z", "1")
+				r.caughtUp()
+			}
+		})
+	}
+}
+
 // TestAuditReadsFew: after a restart an audit reads few of the objects that were held
 // back, and the next one others.
 func TestAuditReadsFew(t *testing.T) {

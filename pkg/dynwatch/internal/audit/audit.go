@@ -84,9 +84,12 @@ func (t *Auditor) BeginDue(ctx context.Context) {
 // Compare compares one page with the index, and what the list lacks once it is
 // over.
 func (t *Auditor) Compare(page []listwatch.Listed, more bool) {
-	t.Running.Compare(t.Index, page, more, func(e *index.Entry, rv uint64) bool {
-		return rv <= t.Began && t.MayHaveHeldBack(e, rv)
-	})
+	t.Running.Compare(t.Index, page, more, t.mayHaveHeldBack)
+}
+
+// mayHaveHeldBack reports whether the process before this one may have held a state back.
+func (t *Auditor) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
+	return rv <= t.Began && t.MayHaveHeldBack(e, rv)
 }
 
 // Conclude ends the audit that is under way once its list is there and the watch
@@ -186,7 +189,8 @@ func (t *Auditor) differs(ctx context.Context, e *index.Entry, o *frame.Object, 
 		if err != nil {
 			return false, err
 		}
-		if held { // by the process before this one
+		edited := t.HeldBackBy != t.FiltersID() && t.mayHaveHeldBack(e, o.ResourceVersion)
+		if held || edited { // by the process before this one
 			t.NoteHeldBack(e, o.ResourceVersion)
 		}
 	}

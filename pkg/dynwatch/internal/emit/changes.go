@@ -62,6 +62,9 @@ func (w *Writer) Held(ctx context.Context, e *index.Entry, o *frame.Object) (boo
 	return c.held, err
 }
 
+// FiltersID identifies the change filters of the entry, 0 without any.
+func (w *Writer) FiltersID() uint64 { return w.content.Load().Filters.entryID() }
+
 // changesSince says how the event's object has changed since the one before.
 func (w *Writer) changesSince(ev *event.Event, before []byte) (members []event.Member) {
 	asked := w.content.Load().Changes

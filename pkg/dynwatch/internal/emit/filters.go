@@ -61,6 +61,20 @@ func NewFilters(entry, sinks []fieldpath.ChangeFilter, noop bool) *Filters {
 	return f
 }
 
+// entryID identifies the filters of the entry in each process, 0 without any.
+func (f *Filters) entryID() (id uint64) {
+	if f == nil {
+		return 0
+	}
+	if f.noop {
+		id = 1
+	}
+	for _, one := range f.all[:f.entry] {
+		id ^= one.id // in any order
+	}
+	return id
+}
+
 // value is one of those at a path.
 type value struct{ location, bytes []byte }
 

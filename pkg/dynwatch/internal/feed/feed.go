@@ -83,9 +83,9 @@ type Feed struct {
 	// Repeating: a re-snapshot on request is in progress, and change filters hold nothing
 	// back.
 	Repeating bool
-	// HasHeldBack: change filters have held back states since the first list. The log does not know
-	// which.
-	HasHeldBack bool
+	// HeldBackBy are the change filters that have held back states since the first list, 0 if none
+	// have, and [several] after an edit. The log does not know which states.
+	HeldBackBy uint64
 	// Shown is the state that was logged last.
 	Shown      status.State
 	ShownSince time.Time

@@ -25,7 +25,7 @@ func TestLargeHistoryStopsNobody(t *testing.T) {
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	maps := client.Resource(configMapKind().gvr)
 	for i, journal := range []string{logJournal, natsJournal(server.URL())} {
-		t.Run(journal[:12], func(t *testing.T) {
+		t.Run(journal[:9], func(t *testing.T) {
 			namespace := fmt.Sprintf("greedy-%d", i)
 			createNamespace(t, client, namespace)
 			d := newInformd(t, setup{

@@ -32,10 +32,13 @@ func TestNameThatNoMessageCarries(t *testing.T) {
 			t.Fatalf("create %.40s: %v", name, err)
 		}
 	}
-	for journal, long := range map[string]string{logJournal: strings.Repeat("a", 32_500), natsJournal(server.URL()): strings.Repeat("ä", 16_000)} {
-		t.Run(journal[:12], func(t *testing.T) {
+	for prefix, test := range map[string]struct{ journal, long string }{
+		"log": {logJournal, strings.Repeat("a", 32_500)}, "nats": {natsJournal(server.URL()), strings.Repeat("ä", 16_000)},
+	} {
+		t.Run(prefix, func(t *testing.T) {
+			long := test.long
 			d := newInformd(t, setup{
-				kubeconfig: c.Kubeconfig(), resources: "- {group: rbac.authorization.k8s.io, resource: roles, namespaces: [default]}", journal: journal,
+				kubeconfig: c.Kubeconfig(), resources: "- {group: rbac.authorization.k8s.io, resource: roles, namespaces: [default]}", journal: test.journal,
 			})
 			arrives := func(name string) {
 				t.Helper()
@@ -43,12 +46,6 @@ func TestNameThatNoMessageCarries(t *testing.T) {
 					return slices.ContainsFunc(d.records(), func(r record) bool { return r.Name == name })
 				})
 			}
-			prefix := strings.Map(func(r rune) rune {
-				if r >= 'a' && r <= 'z' {
-					return r
-				}
-				return -1
-			}, journal[:12])
 			create(prefix + "-first")
 			d.start()
 			d.waitForLive(1)

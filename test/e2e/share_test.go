@@ -33,7 +33,7 @@ func TestBacklogStopsNobody(t *testing.T) {
 	server := natsserver.Start(t, natsserver.Options{})
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	for i, journal := range []string{logJournal, natsJournal(server.URL())} {
-		t.Run(journal[:12], func(t *testing.T) { backlogStopsNobody(t, c, client, journal, fmt.Sprintf("share-%d", i)) })
+		t.Run(journal[:9], func(t *testing.T) { backlogStopsNobody(t, c, client, journal, fmt.Sprintf("share-%d", i)) })
 	}
 }
 

@@ -29,7 +29,7 @@ ends before the run is complete, the command fails: call it again.
 With --sink, this sink alone gets the last state of each object in the journal. informd
 does not ask the API server, and keeps the request over a restart. If the sink is down,
 the command ends after 15s, and the re-snapshot runs when the sink works again. informd
-status shows pending ones. --sink needs a journal.type other than memory.`,
+status shows pending ones.`,
 		Example:           "informd resnapshot deployments.apps configmaps\ninformd resnapshot pods --sink bus",
 		Annotations:       exitCodes("0 ok or pending, 1 failure or some objects are missing, 2 wrong usage or config"),
 		ValidArgsFunction: std.completeResources,

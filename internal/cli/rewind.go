@@ -22,9 +22,7 @@ func rewindCommand(std streams) *cobra.Command {
 since then again, in their first order. They have a separate run, as an attribute and in
 the id. begin and synced events are not repeated. Events that the history limit has removed
 are in gap events. Other sinks are not affected. If the sink is down, its cursor moves
-back too, and it gets the events when it works again.
-
-It needs a journal.type other than memory.`,
+back too, and it gets the events when it works again.`,
 		Example:     "informd rewind --sink bus --since 10m",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,

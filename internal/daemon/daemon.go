@@ -176,11 +176,10 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 // open opens the journal, which can take days on a standby. It then makes the pipeline from the
 // config in use at that moment, because the config may have changed meanwhile, and starts it.
 func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
-	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
+	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, d.waitFor)
 	if err != nil {
 		return nil, err
 	}
-	d.waitingFor.Store(nil)
 	store.Cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
 	d.reloadIfChanged(ctx) // this process may have been frozen until now
 	err = d.reloads.between(func(c *config.Config) error {
@@ -197,16 +196,25 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	return p, err
 }
 
+// waitFor notes the informd that writes to the journal; it is us if holder is empty.
+func (d *Daemon) waitFor(holder string) {
+	if holder == "" {
+		d.waitingFor.Store(nil)
+		return
+	}
+	d.waitingFor.Store(&holder)
+}
+
 // stop ends the beginning of the pipe first. When now ends, it does not wait for
 // anything any more.
 func (d *Daemon) stop(now context.Context, p *pipeline) error {
 	stopped := make(chan error, 1)
 	go func() {
 		d.reloads.close()
-		err := p.drain(now)
+		err := errors.Join(p.drain(now), context.Cause(now)) // a later signal cuts nothing short
 		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
 		defer cancel()
-		stopped <- errors.Join(err, d.admin.Shutdown(closing), context.Cause(now))
+		stopped <- errors.Join(err, d.admin.Shutdown(closing))
 	}()
 	select {
 	case err := <-stopped:

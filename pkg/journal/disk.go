@@ -51,7 +51,7 @@ func Open(c DiskConfig) (*Disk, error) {
 		return nil, errors.New("open journal: Cluster is required")
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal.dir: %w", err)
+		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
 	}
 	if err := refuseEmbedded(c.Dir); err != nil {
 		return nil, err

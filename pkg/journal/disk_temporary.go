@@ -33,7 +33,7 @@ func OpenTemporary(parent string, c DiskConfig) (*Disk, error) {
 		parent = os.TempDir()
 	}
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal.dir: %w", err)
+		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
 	}
 	d, leftover, err := disk.Temporary(parent, temporaryPrefix)
 	if leftover != nil {

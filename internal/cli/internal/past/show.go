@@ -26,6 +26,10 @@ func Name(e *event.Event) string {
 
 // Gaps writes gap events for people, in their order.
 func Gaps(out io.Writer, all []event.Event) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no gaps")
+		return err
+	}
 	rows := [][]string{{"TIME", "TARGET", "SINK", "REASON", "LOST", "RECOVERED"}}
 	for i := range all {
 		e := &all[i]
@@ -72,10 +76,10 @@ func Table(out io.Writer, all []event.Event, limit int) error {
 	if err := terminal.Align(out, rows); err != nil {
 		return err
 	}
-	if len(all) < limit {
+	if len(all) == 0 || all[0].Ordinal <= 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "older events are not kept: journal.historyPerObject is %d\n", limit)
+	_, err := fmt.Fprintf(out, "older events are no longer kept: journal.historyPerObject is %d\n", limit)
 	return err
 }
 

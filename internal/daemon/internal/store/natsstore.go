@@ -50,6 +50,7 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	waiting("")
 	s.close = append([]func() error{func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()

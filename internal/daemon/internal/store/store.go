@@ -70,7 +70,8 @@ func NewSyncSeconds() prometheus.Histogram {
 }
 
 // Open opens the journal of the config. With a nats journal it blocks while
-// another informd writes to it; waiting is called with the name of that one.
+// another informd writes to it; waiting is called with the name of that one, and with "" when it has
+// ended.
 func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger, h *Health, waiting func(holder string)) (*Store, error) {
 	s := &Store{Logger: logger, health: h, SyncSeconds: NewSyncSeconds()}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -90,6 +90,21 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 				s.again(id, 9)
 			}
 		}, nil},
+		"ChangesLostInAGap": {func(s *script) { // by a power loss
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.ended1(3, 12)
+			s.gap(12, 30, "partial", "expired", 0)
+		}, nil},
+		"ChangesLostWithoutAGap": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.ended1(3, 12)
+		}, []string{"I12"}},
+		"RowLostInAGap": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.sink.Deliveries[s.at("u1:14")].Replay = true
+			s.ended1(3, 12)
+			s.gap(12, 30, "partial", "expired", 0)
+		}, []string{"I12"}},
 		"JournalLostUndeclared": {func(s *script) {
 			s.object("u1", "a", 10, 12, 14, -24)
 			s.object("u6", "a", 25)
@@ -105,4 +120,11 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.control(Delivery{ID: "lost", Op: opLost})
 		}, []string{"I1", "I1", "I2", "I2", "I4"}},
 	})
+}
+
+// ended1 delivers the deletion of u1, found by a list, with an ordinal and the revision before.
+func (s *script) ended1(ordinal, prev uint64) {
+	s.deliver(opDeleted, "u1", 24)
+	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d.Ordinal, d.PrevRV, d.Replay = ordinal, prev, true
 }

@@ -44,7 +44,8 @@ func informdFaults() []*fault {
 	return []*fault{
 		{"N1-kill-informd", []string{"informd"}, needsDurable, killInformd},
 		{"N1-stop-informd", []string{"informd"}, needsDurable, stopInformd},
-		{"N1-lose-power", []string{"informd", "disk"}, needsLog, losePower},
+		{"N1-lose-power", []string{"informd", "disk"}, needsLog, losePower(false)},
+		{"N1-lose-power-over-compaction", []string{"informd", "disk", "api", "compaction"}, needsLog, losePower(true)},
 		{"N1-down-over-compaction", []string{"informd", "api", "compaction"}, needsDurable, downOverCompaction},
 		{"N1-down-two-minutes", []string{"informd", "api"}, needsAsking, downTwoMinutes},
 		{"N17-kill-in-reconcile", []string{"informd", "api", "compaction"}, needsDurable, killInReconcile},

@@ -34,6 +34,11 @@ func mutants() []mutant {
 			faults: "N11-kill-nats,N14-webhook-timeouts,N14-webhook-lost-answers", caughtBy: []string{"I1", "I2", "I4", "I14"},
 		},
 		{
+			name: "rows-before-the-sync", file: "pkg/journal/disk.go",
+			old: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn true", new: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn false",
+			faults: "N1-lose-power-over-compaction,N1-lose-power", caughtBy: []string{"I1", "I3", "I4", "I12", "I14"},
+		},
+		{
 			name: "lanes-by-event", file: "internal/deliver/lanes.go",
 			old: "maphash.String(l.seed, e.Key())", new: "maphash.String(l.seed, e.ID)",
 			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},

@@ -14,23 +14,29 @@ import (
 )
 
 // losePower ends informd as a power loss does: what its log has not synced is cut back, to a length
-// at random. No sink may have relied on that, so the log must not declare a loss.
-func losePower(a *attack) error {
-	if err := a.killAll(); err != nil {
+// at random. No sink may have relied on that, so the log must not declare a loss. Over a compaction,
+// only the log knows what the sinks have.
+func losePower(overCompaction bool) func(*attack) error {
+	return func(a *attack) error {
+		if err := a.killAll(); err != nil {
+			return err
+		}
+		err := cutUnsynced(a.journalDir(), a.random)
+		a.hold(0, 3*time.Second)
+		if overCompaction {
+			err = errors.Join(err, a.loseHistory())
+		}
+		logged := a.logSizes()
+		err = errors.Join(err, a.startAll())
+		for i, d := range a.informds {
+			content, readErr := os.ReadFile(d.log)
+			err = errors.Join(err, readErr)
+			if n := min(logged[i], len(content)); bytes.Contains(content[n:], []byte("journal lacks events")) {
+				a.violate(Violation{Invariant: "I21", Text: "after a power loss the log has declared a loss"})
+			}
+		}
 		return err
 	}
-	err := cutUnsynced(a.journalDir(), a.random)
-	a.hold(0, 3*time.Second)
-	logged := a.logSizes()
-	err = errors.Join(err, a.startAll())
-	for i, d := range a.informds {
-		content, readErr := os.ReadFile(d.log)
-		err = errors.Join(err, readErr)
-		if n := min(logged[i], len(content)); bytes.Contains(content[n:], []byte("journal lacks events")) {
-			a.violate(Violation{Invariant: "I21", Text: "after a power loss the log has declared a loss"})
-		}
-	}
-	return err
 }
 
 func (r *Rig) logSizes() (sizes []int) {

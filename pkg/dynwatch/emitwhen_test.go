@@ -285,6 +285,43 @@ func TestHeldBackByAnEarlierFilter(t *testing.T) {
 	}
 }
 
+// TestAuditAfterSeveralEdits: filters that were edited again and again do not blind later audits: what
+// the watch missed comes. An edit of what is omitted is no divergence either.
+func TestAuditAfterSeveralEdits(t *testing.T) {
+	api := newFakeAPI(t)
+	for _, name := range []string{"x", "y"} {
+		api.put("a", name, "1")
+	}
+	r := start(t, api, filtered())
+	r.caughtUp()
+	other, omitting := filtered(), filtered()
+	other.EmitWhen.Changed, omitting.Omit = []string{"spec"}, []string{"metadata.annotations"}
+	for _, then := range []dynwatch.Resource{other, omitting} {
+		api.put("a", "x", "1") // which each filter holds back
+		r.caughtUp()
+		r.stop(false)
+		r.begin(then)
+		r.caughtUp()
+		if results, err := r.manager.Audit(t.Context()); err != nil || results[0].Err != nil || results[0].Divergences != 0 {
+			t.Errorf("audit: %+v, %v; want no divergence", results, err)
+		}
+	}
+	api.do(func() { api.left = func(frame string) bool { return strings.Contains(frame, `"y"`) } })
+	api.put("a", "y", "2")
+	api.put("a", "z", "1")
+	r.caughtUp()
+	r.stop(false)
+	r.begin(omitting)
+	r.caughtUp()
+	n := len(r.log.all())
+	if _, err := r.manager.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r.eventually("what the watch missed", func() bool {
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Name == "y" && e.Op == event.Modified })
+	})
+}
+
 // TestAuditReadsFew: after a restart an audit reads few of the objects that were held
 // back, and the next one others.
 func TestAuditReadsFew(t *testing.T) {

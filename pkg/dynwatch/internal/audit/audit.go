@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
+	"github.com/informd/informd/pkg/event"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
@@ -185,13 +186,15 @@ func (t *Auditor) differs(ctx context.Context, e *index.Entry, o *frame.Object, 
 		return true, nil
 	}
 	if o.ResourceVersion > e.RV {
-		held, err := t.Held(ctx, e, o)
-		if err != nil {
+		held, err := t.Held(ctx, e, o) // by the process before this one
+		switch {
+		case err != nil:
 			return false, err
-		}
-		edited := t.HeldBackBy != t.FiltersID() && t.mayHaveHeldBack(e, o.ResourceVersion)
-		if held || edited { // by the process before this one
+		case held:
 			t.NoteHeldBack(e, o.ResourceVersion)
+		case t.HeldBackBy != t.FiltersID() && t.mayHaveHeldBack(e, o.ResourceVersion):
+			// Change filters of an earlier config may have held it back, so this is no proof of a loss.
+			return false, t.Announce(ctx, event.Modified, o, e, true)
 		}
 	}
 	return o.ResourceVersion != t.Index.Newest(e), nil
@@ -207,6 +210,9 @@ func (t *Auditor) endAudit(diverged int, err error) {
 	} else {
 		t.Status.AuditDone(diverged)
 		t.pause = 0
+		if t.HeldBackBy != 0 && diverged == 0 { // nothing that earlier filters held back is left
+			t.HeldBackBy = t.FiltersID()
+		}
 	}
 	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: t.mismatches(r), Err: err})
 }

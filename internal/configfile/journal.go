@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 func (r *checker) checkJournal(c *config.Config) {
@@ -42,8 +43,8 @@ func (r *checker) checkJournalBytes(j *config.Journal) {
 		j.MaxBytes = config.DefaultMemoryBytes
 	case !r.given("journal.maxBytes"):
 		j.MaxBytes = config.DefaultBytes
-	case j.MaxBytes <= 0:
-		r.fail("journal.maxBytes", "must be more than 0: it is the capacity for events that the slowest sink has not read, as in 16MiB")
+	case j.MaxBytes < sink.MiB:
+		r.fail("journal.maxBytes", "must be at least 1MiB: it is the capacity for events that the slowest sink has not read, as in 64MiB")
 	}
 }
 

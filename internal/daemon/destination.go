@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -225,9 +226,20 @@ func (d *destination) declareOnce(insert func() error) error {
 	return err
 }
 
-// refill repeats the objects of a resource to the sink.
+// refill repeats the objects of a resource to the sink. A memory journal may lack the data of some:
+// then every sink gets them, from the API server.
 func (d *destinations) refill(ctx context.Context, resource, name string) error {
-	_, err := d.operator.resnapshotTo(ctx, d.pipeline, resource, name, (*deliver.Runner).Refill)
+	p := d.pipeline
+	if p.store.Durable {
+		_, err := d.operator.resnapshotTo(ctx, p, resource, name, (*deliver.Runner).Refill)
+		return err
+	}
+	results, err := p.manager.Resnapshot(ctx, resource)
+	for _, r := range results {
+		if r.Err != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s: %w", errTargets, r.Target, r.Err))
+		}
+	}
 	return err
 }
 

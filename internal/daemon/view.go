@@ -77,6 +77,7 @@ func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Wr
 
 // ReadGaps is what a running informd says at /gaps, as [ReadHistory] is.
 func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin.Gaps, err error) {
+	found.Events = []json.RawMessage{}
 	err = reading(ctx, c, log, func(reader journal.History) error {
 		return reader.EachGap(ctx, inJSON(func(e json.RawMessage) error {
 			found.Events = append(found.Events, e)

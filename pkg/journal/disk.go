@@ -34,6 +34,7 @@ type Disk struct {
 	shift  chan struct{} // one signal: compaction is worth a look
 
 	largeLetters sync.Once // logs that they are stored without data
+	emptied      sync.Once // logs that last states have lost their data
 
 	mu      sync.Mutex
 	cursors map[string]*diskCursor

@@ -31,7 +31,7 @@ type DiskConfig struct {
 	// Cluster is the name of the cluster in events, required, and the same as in the options of dynwatch
 	// and informer. A journal keeps the one that it began with.
 	Cluster string
-	// MaxBytes limits the log. Append waits when it is full. The default is 10 GiB.
+	// MaxBytes limits the log. Append waits when it is full. The default is 10 GiB, the least 1 MiB.
 	MaxBytes int64
 	// HistoryPerObject is how many events of an object stay after all sinks have passed them.
 	// The default is 16.
@@ -59,6 +59,9 @@ func (c DiskConfig) withDefaults() DiskConfig {
 	const week = 7 * 24 * time.Hour
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 10 << 30
+	}
+	if c.segment == 0 {
+		c.MaxBytes = max(c.MaxBytes, 1<<20)
 	}
 	if c.HistoryPerObject <= 0 {
 		c.HistoryPerObject = 16

@@ -23,7 +23,15 @@ func (c *diskCursor) KeepGap(e event.Event) {
 	if kept, ok := log.Get(record.Cursor, name); ok {
 		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
 	}
-	list = append(list, e.AppendJSON(nil))
+	text := e.AppendJSON(nil)
+	same := func(kept json.RawMessage) bool { // read again, as nothing was committed since
+		was, err := event.ParseJSON(kept)
+		return err == nil && was.ID == e.ID
+	}
+	if slices.ContainsFunc(list, same) {
+		return
+	}
+	list = append(list, text)
 	value, err := json.Marshal(list[max(0, len(list)-keptGaps):])
 	if err == nil {
 		err = log.Put(record.Cursor, name, value)

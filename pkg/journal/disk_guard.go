@@ -82,6 +82,9 @@ func (j *Disk) watchDisk(ctx context.Context) {
 func (j *Disk) fit(free, total int64) {
 	stats := j.log.Stats()
 	reserve := min(max(total/50, leastReserve), mostReserve)
+	if j.config.temporary { // often on a small file system of its own
+		reserve = min(reserve, total/8)
+	}
 	room := max(stats.Bytes+free-reserve, 0)
 	j.log.SetLimit(min(j.config.MaxBytes, room))
 	reason := ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -105,6 +106,9 @@ func (h diskHistory) Each(ctx context.Context, of Object, take func(event.Event)
 func ReadDir(c DiskConfig) (_ History, closing func() error, _ error) {
 	if err := refuseEmbedded(c.Dir); err != nil {
 		return nil, nil, err
+	}
+	if found, err := filepath.Glob(filepath.Join(c.Dir, "*.log")); err != nil || len(found) == 0 {
+		return nil, nil, fmt.Errorf("journal.dir %s has no journal", c.Dir)
 	}
 	d, _, err := disk.Open(c.Dir)
 	if err != nil {

@@ -141,6 +141,12 @@ func (j *Disk) Compact(ctx context.Context, short bool) error {
 	}
 	p.bare = true
 	err = j.log.Compact(p, percent)
+	if p.emptied {
+		j.emptied.Do(func() {
+			j.config.Logger.Warn("memory journal short of space; last states of objects kept without data", "max_bytes", stats.Limit,
+				"next", "raise journal.maxBytes: new sinks, filters and informd get lack these objects")
+		})
+	}
 	j.report(p)
 	return err
 }
@@ -173,6 +179,7 @@ type policy struct {
 	open, all uint64 // passed by all open sinks; by all that may return
 	history   uint32
 	old       int64 // terminal events from before it, in microseconds, may go
+	emptied   bool  // objects have lost the data of their last event
 	bare      bool  // the data of terminal events goes that all sinks have passed
 	temporary bool  // and then those of a temporary log, and the data of other last events
 	shown     []uint64
@@ -209,6 +216,7 @@ func (p *policy) Fate(e *segment.Entry, last *keys.Entry, namespace string) wal.
 	switch {
 	case e.Seq == last.Seq && !ends:
 		if p.bare && p.temporary && e.Seq <= p.all {
+			p.emptied = true
 			return wal.DropData
 		}
 		return wal.Keep

@@ -20,7 +20,7 @@ func Temporary(parent, prefix string) (_ *Directory, leftover, err error) {
 	for range attempts {
 		var dir string
 		if dir, err = os.MkdirTemp(parent, prefix); err != nil {
-			return nil, leftover, fmt.Errorf("make a directory for the journal: %w", err)
+			return nil, leftover, fmt.Errorf("make a directory for the memory journal: %w; set journal.dir or TMPDIR to a directory that this user may write to", err)
 		}
 		var d *Directory
 		if d, _, err = Open(dir); err == nil {

@@ -44,7 +44,10 @@ func (c *sinkCheck) notice() { //nolint:gocognit // one case after the other, in
 		for _, s := range c.spaces[d.Namespace] {
 			at := d.RV
 			if d.Op == opEntered {
-				at = d.Cause
+				// Of a namespace alone, another cause than its own change says that only a list has shown it.
+				if at = d.Cause; c.truth.Rules[d.Target].labels == nil && at != s.from {
+					continue
+				}
 			}
 			if d.Op == opLeft && d.Cause == s.to || (d.Op == opEntered || d.Op == opAdded) && s.from <= at && at < s.to {
 				c.notices(d.Target, d.Namespace, s)

@@ -70,7 +70,7 @@ func NewFilters(entry, sinks []fieldpath.ChangeFilter, noop bool) *Filters {
 func (f *Filters) Over(rules ...[]string) *Filters {
 	if f != nil {
 		h := fnv.New64a()
-		fmt.Fprintf(h, "%q", rules)
+		_, _ = fmt.Fprintf(h, "%q", rules) // a hash takes everything
 		f.shape = h.Sum64()
 	}
 	return f

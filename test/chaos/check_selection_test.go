@@ -130,6 +130,13 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			s.sink.Deliveries = slices.Delete(s.sink.Deliveries, 1, 4)
 			s.rechain()
 		}, nil},
+		"ShownByAListOnly": {newSpaced, func(s *script) {
+			s.sink.Deliveries = s.sink.Deliveries[:1]
+			s.namespace(10, 13, 15)
+			s.matching("u1", "a", []int{11, 12, 14}, 11, 12, 14)
+			s.moves(opEntered, "u1", 14, 14) // not 13, at which the namespace came to match
+			s.gap(14, 16, "state", reasonSelection, 0)
+		}, nil},
 		"NotLeft":          {newSpaced, func(s *script) { s.remove("u1:14:left:15"); s.rechain() }, []string{"I3"}},
 		"WrongCause":       {newSpaced, func(s *script) { s.sink.Deliveries[s.at("u1:16:entered:17")].Cause = 16 }, []string{"I20"}},
 		"NoLongerSelected": {newSpaced, func(s *script) { s.namespace(10, 13, 15, 17, 19) }, []string{"I1"}},

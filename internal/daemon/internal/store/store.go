@@ -121,13 +121,19 @@ func (s *Store) openLog(c *config.Config) error {
 	return nil
 }
 
-// openTemporary opens a log that ends with the process: below journal.dir if that is set.
+// openTemporary opens a log that ends with the process: below journal.dir if that is set, or if the
+// system's directory of temporary files cannot be used.
 func (s *Store) openTemporary(c *config.Config) error {
 	parent := ""
 	if c.Journal.DirSet {
 		parent = c.Journal.Dir
 	}
 	j, err := journal.OpenTemporary(parent, s.diskConfig(c))
+	if err != nil && parent == "" { // in a Pod, only journal.dir may be writable
+		if inDir, dirErr := journal.OpenTemporary(c.Journal.Dir, s.diskConfig(c)); dirErr == nil {
+			j, err = inDir, nil
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -120,29 +120,37 @@ func TestJournalDirRemoved(t *testing.T) {
 	}
 }
 
-// TestMemoryJournal leaves nothing behind, and is below journal.dir only if that is set.
+// TestMemoryJournal leaves nothing behind. It is below journal.dir if that is set, or if nothing else
+// is writable, as in a Pod.
 func TestMemoryJournal(t *testing.T) {
-	elsewhere, dir := t.TempDir(), filepath.Join(t.TempDir(), "new")
-	t.Setenv("TMPDIR", elsewhere)
-	for _, set := range []bool{false, true} {
-		c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: set, MaxBytes: 1 << 20}}
-		st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		used, unused := elsewhere, dir
-		if set {
-			used, unused = dir, elsewhere
-		}
-		if n, others := entries(t, used), entries(t, unused); n != 1 || others != 0 {
-			t.Errorf("%d entries, and %d in the other directory", n, others)
-		}
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-		if n := entries(t, used); n != 0 {
-			t.Errorf("%d entries are left", n)
-		}
+	for name, test := range map[string]struct{ set, readOnly, inDir bool }{
+		"no journal.dir": {}, "with journal.dir": {set: true, inDir: true}, "nothing else is writable": {readOnly: true, inDir: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			elsewhere, dir := t.TempDir(), filepath.Join(t.TempDir(), "new")
+			t.Setenv("TMPDIR", elsewhere)
+			if test.readOnly {
+				t.Setenv("TMPDIR", "/proc/none")
+			}
+			c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: test.set, MaxBytes: 1 << 20}}
+			st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			used, unused := elsewhere, dir
+			if test.inDir {
+				used, unused = dir, elsewhere
+			}
+			if n, others := entries(t, used), entries(t, unused); n != 1 || others != 0 {
+				t.Errorf("%d entries, and %d in the other directory", n, others)
+			}
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+			if n := entries(t, used); n != 0 {
+				t.Errorf("%d entries are left", n)
+			}
+		})
 	}
 }
 

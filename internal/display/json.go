@@ -1,6 +1,7 @@
 package display
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -12,6 +13,10 @@ import (
 // itself if there are none.
 func JSON(text []byte) []byte {
 	for i := 0; i < len(text); {
+		if i+8 <= len(text) && plain(binary.LittleEndian.Uint64(text[i:])) {
+			i += 8
+			continue
+		}
 		if text[i] < del {
 			i++
 			continue
@@ -26,6 +31,12 @@ func JSON(text []byte) []byte {
 }
 
 const del = 0x7f
+
+// plain reports whether each of eight bytes is below DEL: adding one sets no highest bit then.
+func plain(eight uint64) bool {
+	const ones = 0x0101010101010101
+	return (eight|(eight+ones))&(ones<<7) == 0
+}
 
 // escaped is JSON for a text whose first character to escape is at from.
 func escaped(text []byte, from int) []byte {

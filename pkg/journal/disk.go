@@ -105,10 +105,18 @@ func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 		sync = wal.SyncNone
 	}
 	timed := disk.NewTimed(d)
-	log, err := wal.Open(timed, wal.Options{
+	options := wal.Options{
 		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
-	})
+	}
+	if err := prepareCopy(timed, &options); err != nil {
+		return nil, err
+	}
+	log, err := wal.Open(timed, options)
 	if err != nil {
+		return nil, err
+	}
+	if err := ignoreMissing(timed.Remove(copyFile)); err != nil {
+		log.Abandon()
 		return nil, err
 	}
 	log.SetLimit(c.MaxBytes)

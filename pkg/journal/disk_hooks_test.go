@@ -80,3 +80,17 @@ func Poll(ctx context.Context, cursor Cursor, limit int) ([]Entry, error) {
 	defer release()
 	return c.poll(limit)
 }
+
+// WithSegment sets the size of segments, in bytes.
+func WithSegment(c DiskConfig, size int64) DiskConfig {
+	c.segment = size
+	return c
+}
+
+// Crash ends a journal in a directory as the end of its process does.
+func Crash(j *Disk) error {
+	j.log.Abandon()
+	j.stop()
+	j.done.Wait()
+	return j.dir.Close()
+}

@@ -230,8 +230,15 @@ func (l *Log) write(at int64) error {
 		return l.writeFailed(err)
 	}
 	l.appended.Add(uint64(size))
+	hard := uint64(0)
 	for i := range l.staged {
 		l.take(active, &l.staged[i], at)
+		if hard == 0 && l.staged[i].entry.Flags.Has(record.Hard) {
+			hard = l.staged[i].entry.Seq
+		}
+	}
+	if hard != 0 {
+		l.waitForFollowers(hard, active.end())
 	}
 	if l.hard != 0 || l.nextHard != 0 {
 		signal(l.wake)

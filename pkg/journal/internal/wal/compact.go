@@ -344,6 +344,7 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	}
 	l.numbers[by.Number] = by
 	l.bytes += by.size
+	l.version++
 	l.freed()
 }
 

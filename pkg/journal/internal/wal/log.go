@@ -57,8 +57,11 @@ type Options struct {
 	Synced func(time.Duration)
 	// Boot identifies the boot of the machine. A start under another one cannot trust what was
 	// not synced.
-	Boot   string
-	Logger *slog.Logger
+	Boot string
+	// Copied: another process has written the log, and its sinks may have events that are not in it.
+	// Stale: it may lack hard events, too.
+	Copied, Stale bool
+	Logger        *slog.Logger
 }
 
 // Entry is an event with its sequence.
@@ -141,6 +144,10 @@ type Log struct {
 	nextHard uint64        // the first one that the sync in progress does not cover
 	round    chan struct{} // closed when a sync has ended
 	news     map[chan<- struct{}]struct{}
+	version  uint64 // of the list of files
+	// Followers are those that hard events wait for, and unshipped the writes that do, in order.
+	followers map[string]*follower
+	unshipped []unshipped
 	// Written counts all bytes that were written to files, and Appended those of records that
 	// were appended.
 	written, appended atomic.Uint64
@@ -169,7 +176,7 @@ func newLog(d disk.Dir, o Options) *Log {
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
 		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[keys.Hash]*box{},
 		limit: 1<<63 - 1, tail: tail{most: o.TailBytes}, space: make(chan struct{}), round: make(chan struct{}),
-		news: map[chan<- struct{}]struct{}{},
+		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{},
 	}
 }
 
@@ -320,10 +327,14 @@ func (l *Log) Readable() uint64 {
 }
 
 func (l *Log) readable() uint64 {
+	up := l.last
 	if l.hard != 0 {
-		return l.hard - 1
+		up = l.hard - 1
 	}
-	return l.last
+	if len(l.unshipped) > 0 {
+		up = min(up, l.unshipped[0].seq-1)
+	}
+	return up
 }
 
 // Skipped counts the sequences of a range, both ends included, that were never used.

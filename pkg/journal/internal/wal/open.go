@@ -94,7 +94,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	lacksEnd := l.lacksEnd(all)
-	l.Recovery.Void = l.Recovery.Void || lacksEnd
+	l.Recovery.Void = l.Recovery.Void || lacksEnd || l.options.Stale
 	all, cut := l.cutEnd(all)
 	// The first start may have been interrupted before it had synced anything.
 	l.Recovery.New = len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
@@ -110,7 +110,7 @@ func (l *Log) recover() error {
 		}
 	}
 	before, clean := l.lastStart()
-	clean = clean && !lacksEnd
+	clean = clean && !lacksEnd && !l.options.Stale
 	if !l.Recovery.New {
 		l.suspect(&before, clean, cut.odd)
 	}
@@ -134,9 +134,9 @@ func (l *Log) recover() error {
 // suspect decides what the end of the log says about events that are not in it any more.
 func (l *Log) suspect(before *start, clean, odd bool) {
 	samePower := before.Boot == l.options.Boot
-	l.Recovery.Suspect = l.Recovery.Suspect || !clean && !samePower || odd
+	l.Recovery.Suspect = l.Recovery.Suspect || !clean && !samePower || odd || l.options.Copied
 	// No power loss explains an odd end then. Without syncs one may have taken what sinks have.
-	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && samePower || l.Recovery.Suspect && before.Unsynced
+	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && samePower && !l.options.Copied || l.Recovery.Suspect && before.Unsynced
 }
 
 // noteRecovery makes the recovery file.

@@ -141,6 +141,7 @@ func (l *Log) create() error {
 func (l *Log) add(f *file) {
 	l.files, l.numbers[f.Number] = append(l.files, f), f
 	l.bytes += f.size
+	l.version++
 }
 
 // sealAll writes the index files of synced segments that are not active.
@@ -179,6 +180,7 @@ func (l *Log) seal(f *file) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.index, f.parts = nil, index.Parts
+	l.version++
 	l.closeFile(f)
 	return nil
 }

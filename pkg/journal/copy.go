@@ -1,0 +1,126 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// copyFile is the file that says what the log in a directory is a copy of. A log that was never copied
+// has none.
+const copyFile = "copy"
+
+// copyState is its content.
+type copyState struct {
+	Is string `json:"is"`
+	// Boot is that of the machine. A power loss may have taken a part of the copy.
+	Boot string `json:"boot"`
+}
+
+const (
+	// copyPartial: files of several logs may be mixed.
+	copyPartial = "partial"
+	// copyWhole: it has whatever a sink has of new objects, as long as the leader counts on it.
+	copyWhole = "whole"
+	// copyStale: it is a log as it was once, and the leader no longer counts on it.
+	copyStale = "stale"
+)
+
+func readCopyState(d disk.Dir) (s copyState, err error) {
+	names, err := d.Names()
+	if err != nil || !slices.Contains(names, copyFile) {
+		return s, err
+	}
+	content, err := readFile(d, copyFile, 1<<10)
+	if err == nil && json.Unmarshal(content, &s) != nil {
+		s.Is = copyPartial
+	}
+	return s, err
+}
+
+// noteCopy writes the state of a copy, and syncs it.
+func noteCopy(d disk.Dir, s copyState) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	const temporary = copyFile + segment.TemporarySuffix
+	if err := ignoreMissing(d.Remove(temporary)); err != nil {
+		return err
+	}
+	f, err := d.Create(temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := d.Rename(temporary, copyFile); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// prepareCopy readies a copy to be opened: of a mixture nothing stays. It sets in o what the log has to
+// declare.
+func prepareCopy(d disk.Dir, o *wal.Options) error {
+	s, err := readCopyState(d)
+	if err != nil || s.Is == "" {
+		return err
+	}
+	o.Copied, o.Stale = true, s.Is != copyWhole || s.Boot != o.Boot
+	if s.Is != copyPartial {
+		return nil
+	}
+	names, err := d.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if ofLog(name) {
+			if err := d.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Sync()
+}
+
+// ofLog reports whether a file belongs to the log, and is none of informd's others.
+func ofLog(name string) bool {
+	_, ok := segment.ParseName(name)
+	return ok || name == "synced" || name == "recovery" || strings.HasSuffix(name, segment.TemporarySuffix)
+}
+
+// readFile reads at most limit bytes of a file.
+func readFile(d disk.Dir, name string, limit int) ([]byte, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	b := make([]byte, limit)
+	n, err := f.ReadAt(b, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,292 @@
+package wal
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// ErrNoFile says that a file is not part of the log, or not any more: compaction has replaced it.
+var ErrNoFile = errors.New("the log has no such file")
+
+// chunkBytes is how much of a file one call of [Log.Chunk] returns at most.
+const chunkBytes = 1 << 20
+
+// File is a file of the log, and its size in bytes.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// Files lists what a copy of the log consists of.
+type Files struct {
+	// Log is the id of the log. Files of another log have nothing to do with it.
+	Log string `json:"log"`
+	// Sealed are segments that no longer grow, with their index files, in order. Active is the one that
+	// is appended to: its size was that when the list was made.
+	Sealed []File `json:"sealed"`
+	Active File   `json:"active"`
+	// Version changes with the list, except for the size of the active segment.
+	Version uint64 `json:"version"`
+}
+
+// Files returns the files of now. Those before the active one do not count on anything behind it.
+func (l *Log) Files() (Files, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return Files{}, l.err
+	}
+	all := Files{Log: hex.EncodeToString(l.id[:]), Version: l.version, Active: File{l.active().Log(), l.active().size}}
+	for _, f := range l.files[:len(l.files)-1] {
+		if f.index == nil {
+			all.Sealed = append(all.Sealed, File{Name: f.Index()})
+		}
+		all.Sealed = append(all.Sealed, File{f.Log(), f.size})
+	}
+	return all, nil
+}
+
+// Chunk is a part of a file.
+type Chunk struct {
+	Bytes []byte
+	// Ended: the file ends behind the bytes, and no longer grows. Next is the segment behind it, empty
+	// if that was replaced, or if the file is an index file.
+	Ended bool
+	Next  string
+	// Version is that of [Files].
+	Version uint64
+}
+
+// Chunk returns the bytes of a file from an offset on, at most a mebibyte. At the end of the active
+// segment it waits for more, at most for patience, and returns at once what readers wait for.
+func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
+	n, ok := segment.ParseName(name)
+	if !ok {
+		return Chunk{}, ErrNoFile
+	}
+	if name == n.Log() {
+		if err := l.awaitBytes(ctx, n, offset, patience); err != nil {
+			return Chunk{}, err
+		}
+	}
+	l.mu.Lock()
+	f := l.numbers[n.Number]
+	if l.err != nil || f == nil || f.Name != n {
+		defer l.mu.Unlock()
+		return Chunk{}, orNoFile(l.err)
+	}
+	size, last := f.size-offset, f == l.active()
+	c := Chunk{Version: l.version, Next: l.behind(f)}
+	f.held++
+	defer l.release(f)
+	l.mu.Unlock()
+	if name != n.Log() {
+		size, last, c.Next = chunkBytes, false, ""
+	}
+	if size < 0 {
+		return Chunk{}, ErrNoFile // of another log, or of one before a crash
+	}
+	var err error
+	c.Bytes, err = l.read(name, offset, int(min(size, chunkBytes)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Chunk{}, ErrNoFile
+	}
+	c.Ended = !last && (int64(len(c.Bytes)) == size || len(c.Bytes) < chunkBytes)
+	return c, err
+}
+
+func orNoFile(err error) error {
+	if err == nil {
+		return ErrNoFile
+	}
+	return err
+}
+
+// behind returns the name of the segment that was begun when this one was full.
+func (l *Log) behind(f *file) string {
+	if i := slices.Index(l.files, f); i+1 < len(l.files) && l.files[i+1].Generation == 0 {
+		return l.files[i+1].Log()
+	}
+	return ""
+}
+
+// gather is how long bytes that no reader waits for wait for more.
+const gather = 50 * time.Millisecond
+
+// awaitBytes returns when a segment has bytes behind an offset that a follower should have now.
+func (l *Log) awaitBytes(ctx context.Context, n segment.Name, offset int64, patience time.Duration) error {
+	news := make(chan struct{}, 1)
+	l.Listen(news)
+	defer l.Mute(news)
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	var enough <-chan time.Time
+	for {
+		l.mu.Lock()
+		active := l.active()
+		there := l.err != nil || active.Name != n || active.size < offset
+		more := active.size > offset
+		urgent := more && (active.size-offset >= chunkBytes || len(l.unshipped) > 0)
+		l.mu.Unlock()
+		if there || urgent {
+			return nil
+		}
+		if more && enough == nil {
+			timer := time.NewTimer(gather)
+			defer timer.Stop()
+			enough = timer.C
+		}
+		select {
+		case <-news:
+		case <-enough:
+			return nil
+		case <-end.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.failed:
+			return l.Failure()
+		}
+	}
+}
+
+// follower is another process with a copy of the log.
+type follower struct {
+	acked place
+	// until is the end of the log when hard events began to wait for it. With all before, its copy has
+	// whatever a reader has.
+	until place
+}
+
+// unshipped is a write with a hard event that not all followers have.
+type unshipped struct {
+	seq uint64
+	end place
+	at  time.Time
+}
+
+// Acknowledge notes that a follower has the log up to an offset of a segment. From the first time in the
+// active segment on, hard events wait for that follower, until [Log.Release].
+func (l *Log) Acknowledge(follower, name string, offset int64) {
+	n, ok := segment.ParseName(name)
+	if !ok || name != n.Log() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, active := place{n.Number, offset}, l.active()
+	if active.end().before(at) {
+		return
+	}
+	if known := l.followers[follower]; known == nil {
+		l.follow(follower, at)
+	} else {
+		known.acked = at // an earlier one than before is that of a new process of this name
+	}
+	l.shipped()
+}
+
+// follow begins to wait for a follower that has reached the active segment.
+func (l *Log) follow(name string, at place) {
+	if end := l.active().end(); at.segment == end.segment {
+		l.followers[name] = &follower{acked: at, until: end}
+	}
+}
+
+// shipped lets readers have what all followers have.
+func (l *Log) shipped() {
+	n := 0
+	for ; n < len(l.unshipped); n++ {
+		if slices.ContainsFunc(l.behindOf(l.unshipped[n].end), func(string) bool { return true }) {
+			break
+		}
+	}
+	if n > 0 || len(l.followers) == 0 {
+		l.unshipped = slices.Clone(l.unshipped[n:])
+		l.signal()
+	}
+}
+
+// behindOf returns the followers that lack something before a place.
+func (l *Log) behindOf(end place) (names []string) {
+	for name, f := range l.followers {
+		if f.acked.before(end) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Release no longer waits for a follower. Before, nobody may count on its copy any more.
+func (l *Log) Release(follower string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.followers, follower)
+	l.shipped()
+}
+
+// Following describes the followers of a log.
+type Following struct {
+	// InSync have whatever a reader has, and Late have kept a reader waiting for longer than allowed.
+	InSync, Late []string
+	// Lag is how many bytes of the active segment the follower lacks, by name; of one that is in an
+	// earlier segment it is that of the whole active one.
+	Lag map[string]int64
+}
+
+// Following returns the followers of now. Late is one that holds readers up for longer than patience.
+func (l *Log) Following(patience time.Duration) Following {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, end := Following{Lag: map[string]int64{}}, l.active().end()
+	for name, f := range l.followers {
+		if all.Lag[name] = end.offset; f.acked.segment == end.segment {
+			all.Lag[name] = end.offset - f.acked.offset
+		}
+		if !f.acked.before(f.until) {
+			all.InSync = append(all.InSync, name)
+		}
+	}
+	if len(l.unshipped) > 0 && time.Since(l.unshipped[0].at) > patience {
+		all.Late = l.behindOf(l.unshipped[0].end)
+	}
+	slices.Sort(all.InSync)
+	slices.Sort(all.Late)
+	return all
+}
+
+// waitForFollowers has readers wait for the followers, if hard events were written.
+func (l *Log) waitForFollowers(first uint64, end place) {
+	if len(l.followers) > 0 {
+		l.unshipped = append(l.unshipped, unshipped{seq: first, end: end, at: time.Now()})
+	}
+}
+
+// Settle waits until all followers have what the log has now, or ctx ends.
+func (l *Log) Settle(ctx context.Context) error {
+	news := make(chan struct{}, 1)
+	l.Listen(news)
+	defer l.Mute(news)
+	l.mu.Lock()
+	end := l.active().end()
+	l.mu.Unlock()
+	for {
+		l.mu.Lock()
+		behind, err := l.behindOf(end), l.err
+		l.mu.Unlock()
+		if err != nil || len(behind) == 0 {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

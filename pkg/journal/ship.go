@@ -1,0 +1,67 @@
+package journal
+
+import (
+	"context"
+	"hash/crc32"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// The log as a follower copies it: whole files, and the end of the newest one as it grows.
+type (
+	// Files lists what a copy of the log consists of.
+	Files = wal.Files
+	// File is one of them.
+	File = wal.File
+	// Chunk is a part of a file.
+	Chunk = wal.Chunk
+	// Following describes the followers of a log.
+	Following = wal.Following
+)
+
+// ErrNoFile says that a file is not part of the log, or not any more.
+var ErrNoFile = wal.ErrNoFile
+
+// Files returns the files of now.
+func (j *Disk) Files() (Files, error) { return j.log.Files() }
+
+// Chunk returns at most a mebibyte of a file, from an offset on. At the end of the newest segment it
+// waits for more, at most for patience. The error is [ErrNoFile] if compaction has replaced the file.
+func (j *Disk) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
+	c, err := j.log.Chunk(ctx, name, offset, patience)
+	return c, j.errOf(err)
+}
+
+// Sum returns a checksum (CRC32C) of a sealed file. It reads all of it.
+func (j *Disk) Sum(ctx context.Context, name string) (sum uint32, err error) {
+	for offset := int64(0); ; {
+		c, err := j.Chunk(ctx, name, offset, 0)
+		if err != nil {
+			return 0, err
+		}
+		sum = addSum(sum, c.Bytes)
+		if offset += int64(len(c.Bytes)); c.Ended || len(c.Bytes) == 0 {
+			return sum, nil
+		}
+	}
+}
+
+func addSum(sum uint32, b []byte) uint32 {
+	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
+}
+
+// Acknowledge notes that a follower has a copy of the log up to an offset of a segment. New objects and
+// control events then wait for that follower before a sink reads them, until [Disk.Release].
+func (j *Disk) Acknowledge(follower, name string, offset int64) {
+	j.log.Acknowledge(follower, name, offset)
+}
+
+// Release no longer waits for a follower. Before, nobody may count on its copy any more.
+func (j *Disk) Release(follower string) { j.log.Release(follower) }
+
+// Following returns the followers of now. Late is one that holds sinks up for longer than patience.
+func (j *Disk) Following(patience time.Duration) Following { return j.log.Following(patience) }
+
+// Settle waits until the followers have everything that was written before, or ctx ends.
+func (j *Disk) Settle(ctx context.Context) error { return j.errOf(j.log.Settle(ctx)) }

@@ -95,7 +95,7 @@ func arrows() map[string]arrow {
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
 		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver",
-			"internal/kubeauth", "internal/page", "internal/rbac", "internal/relay", "internal/tail", "internal/when")
+			"internal/kubeauth", "internal/page", "internal/rbac", "internal/relay", "internal/replica", "internal/tail", "internal/when")
 	}
 	return map[string]arrow{
 		"internal":      {except: parts(), only: []string{}},
@@ -132,6 +132,7 @@ func arrows() map[string]arrow {
 		"pkg/informd":      {never: ours("cmd")},
 		"internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io", "github.com/google/cel-go")},
 		"internal/page":    {only: ours("internal/page", "internal/sse")},
+		"internal/replica": {never: ours("pkg/dynwatch", "pkg/sink", "internal/daemon", "internal/deliver", "internal/admin", "internal/config")},
 		"internal/tail":    {never: append(ours("pkg/dynwatch", "pkg/journal", "internal/deliver", "internal/admin"), "k8s.io/client-go")},
 		"internal/when": {
 			never: append(ours("pkg/dynwatch", "pkg/journal", "pkg/sink", "internal/config", "internal/configfile", "internal/deliver"),

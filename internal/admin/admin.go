@@ -27,8 +27,10 @@ type Status struct {
 	Cluster       string  `json:"cluster"`
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	// StandbyFor names the informd that this one waits for, empty if it works itself.
-	StandbyFor string  `json:"standbyFor,omitempty"`
-	Config     *Config `json:"config,omitempty"`
+	StandbyFor string `json:"standbyFor,omitempty"`
+	// Follower is set while this informd follows a leader.
+	Follower *Follower `json:"follower,omitempty"`
+	Config   *Config   `json:"config,omitempty"`
 	// TargetStates counts the targets by state.
 	TargetStates map[string]int   `json:"targetStates"`
 	Targets      []Target         `json:"targets"`
@@ -82,6 +84,14 @@ type Target struct {
 	Looked bool `json:"-"`
 	// Beat is when the target's loop last did anything.
 	Beat time.Time `json:"-"`
+}
+
+// Follower describes a process that copies the log of a leader.
+type Follower struct {
+	// Leader is the address of the leader, empty while there is none.
+	Leader string `json:"leader,omitempty"`
+	// InSync: a takeover would lose nothing.
+	InSync bool `json:"inSync"`
 }
 
 // Journal is the journal's part of /status.
@@ -156,6 +166,13 @@ func statesOf(targets []Target) map[string]int {
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	var reasons []string
+	if f := s.follower(); f != nil {
+		if !f.InSync {
+			reasons = append(reasons, "the copy of the leader's log is not complete")
+		}
+		answer(w, reasons)
+		return
+	}
 	if s.options.Standby() != "" {
 		// It is ready to take over: an update of two replicas must not wait for it.
 		answer(w, nil)
@@ -208,6 +225,14 @@ func answer(w http.ResponseWriter, reasons []string) {
 	fmt.Fprintln(w, strings.Join(reasons, "\n"))
 }
 
+// follower is nil unless this informd follows a leader.
+func (s *Server) follower() *Follower {
+	if s.options.Follower == nil {
+		return nil
+	}
+	return s.options.Follower()
+}
+
 // status shows everything at once.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
@@ -223,7 +248,7 @@ func (s *Server) now() Status {
 	targets := s.options.Targets()
 	return Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
-		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(),
+		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(), Follower: s.follower(),
 		Config:       s.options.Config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 		DeadLetters: s.options.DeadLetters(),

@@ -41,6 +41,11 @@ type Options struct {
 	Config func() *Config
 	// Standby names the informd that this one waits for, "" if it works itself.
 	Standby func() string
+	// Follower describes this informd while it follows a leader; nil while it leads. Both are
+	// nil without replicas.
+	Follower func() *Follower
+	// Log serves the log to replicas, nil if there are none.
+	Log http.Handler
 	// Operator serves requests that change something; nil refuses them.
 	Operator Operator
 	Metrics  prometheus.Gatherer
@@ -99,6 +104,9 @@ func (s *Server) handler(d *door) http.Handler {
 	}
 	if s.options.Operator != nil {
 		s.operate(mux, d)
+	}
+	if s.options.Log != nil {
+		mux.Handle("GET /log", s.guarded(d.copying, s.options.Log))
 	}
 	return mux
 }

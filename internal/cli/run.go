@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -82,19 +83,7 @@ func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-now.Done():
-			return
-		}
-		select {
-		case s := <-signals:
-			abandon(fmt.Errorf("ended by a second signal (%v), without draining", s))
-		case <-now.Done():
-		}
-	}()
+	go obey(now, signals, stop, abandon)
 	if load := o.Load; load != nil {
 		o.Load = func() (*config.Config, error) {
 			c, err := load()
@@ -111,15 +100,54 @@ func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
 	if once {
 		return d.RunOnce(ctx, now)
 	}
-	hangups := make(chan os.Signal, 1)
+	return runOn(ctx, now, d, o)
+}
+
+// obey ends the program gently at the first signal, and at once at the second.
+func obey(now context.Context, signals <-chan os.Signal, stop context.CancelFunc, abandon context.CancelCauseFunc) {
+	select {
+	case <-signals:
+		stop()
+	case <-now.Done():
+		return
+	}
+	select {
+	case s := <-signals:
+		abandon(fmt.Errorf("ended by a second signal (%v), without draining", s))
+	case <-now.Done():
+	}
+}
+
+// runOn runs a daemon, and another one each time that it has lost the lease of replicas.
+func runOn(ctx, now context.Context, d *daemon.Daemon, o daemon.Options) error {
+	for {
+		err := runWithHangups(ctx, now, d)
+		if !errors.Is(err, daemon.ErrLeaseLost) || ctx.Err() != nil {
+			return err
+		}
+		if o.Load != nil { // the config of now, if it is sound
+			if c, err := o.Load(); err == nil {
+				o.Config = c
+			}
+		}
+		if d, err = daemon.New(o); err != nil {
+			return err
+		}
+	}
+}
+
+// runWithHangups runs a daemon, which reloads its config on SIGHUP.
+func runWithHangups(ctx, now context.Context, d *daemon.Daemon) error {
+	hangups, ended := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	defer close(ended)
 	go func() {
 		for {
 			select {
 			case <-hangups:
 				_ = d.Reload(now) // which has logged why it failed
-			case <-now.Done():
+			case <-ended:
 				return
 			}
 		}

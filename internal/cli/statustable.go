@@ -28,6 +28,14 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 			terminal.Visible(c.Path), terminal.Since(c.LastSuccess, now), terminal.Since(c.LastReload, now), terminal.Shortened(c.Error))
 	}
 	switch {
+	case s.Follower != nil && s.Follower.Leader == "":
+		fmt.Fprintln(out, "a replica: nobody leads, and this informd waits for the lease")
+	case s.Follower != nil:
+		state := "in sync, so a takeover loses nothing"
+		if !s.Follower.InSync {
+			state = "not in sync yet"
+		}
+		fmt.Fprintf(out, "a replica: it copies the log of %s, and is %s\n", terminal.Visible(s.Follower.Leader), state)
 	case s.StandbyFor != "":
 		fmt.Fprintf(out, "on standby: informd %s writes to the journal; this one takes over when that is gone\n", terminal.Visible(s.StandbyFor))
 	case len(s.Targets) == 0:

@@ -32,6 +32,7 @@ type Config struct {
 	// at least one entry, and no two entries name the same resource.
 	Resources []Resource `yaml:"resources"`
 	Journal   Journal    `yaml:"journal"`
+	Replicas  Replicas   `yaml:"replicas"`
 	// Sinks lists the destinations of events. There is at least one entry. Each sink has its
 	// own cursor in the journal and its own retries.
 	Sinks     []Sink    `yaml:"sinks"`
@@ -223,6 +224,7 @@ func Defaults() *Config {
 	return &Config{
 		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches, AuditEvery: time.Hour, MaxDelay: defaultMaxDelay},
 		Journal:    defaultJournal(),
+		Replicas:   Replicas{Duration: DefaultLeaseDuration},
 		Admin:      Admin{Listen: defaultListen},
 		Log:        Log{Level: "info", Format: "text"},
 	}

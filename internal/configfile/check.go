@@ -26,6 +26,7 @@ func (r *checker) check(c *config.Config) {
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
+	r.checkReplicas(c)
 	r.checkPlaintext(c)
 }
 

@@ -94,6 +94,7 @@ func TestGood(t *testing.T) {
 		},
 		Redaction: config.Redaction{KeyFile: "/key"},
 		Admin:     config.Admin{Socket: "/data/admin.sock", TLS: config.AdminTLS{CertFile: "/tls.crt", KeyFile: "/tls.key", ClientCAFile: "/ca.crt"}},
+		Replicas:  config.Replicas{Duration: config.DefaultLeaseDuration},
 		Log:       config.Log{Level: "debug", Format: "json"},
 	}
 	if diff := compare(want, mustParse(t, string(body))); diff != "" {
@@ -145,8 +146,9 @@ func TestDefaults(t *testing.T) {
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
 			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},
 		}},
-		Admin: config.Admin{Listen: "127.0.0.1:8080", Socket: "/var/lib/private/informd/admin.sock"},
-		Log:   config.Log{Level: "info", Format: "text"},
+		Admin:    config.Admin{Listen: "127.0.0.1:8080", Socket: "/var/lib/private/informd/admin.sock"},
+		Replicas: config.Replicas{Duration: config.DefaultLeaseDuration},
+		Log:      config.Log{Level: "info", Format: "text"},
 	}
 	if diff := compare(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -99,15 +99,16 @@ func TestVariables(t *testing.T) {
 		"INFORMD_CLUSTER":               "prod.eu",
 		"INFORMD_KUBERNETES_KUBECONFIG": "/kube",
 		"INFORMD_KUBERNETES_CONTEXT":    "Ctx::with.dots",
-		"INFORMD_JOURNAL_TYPE":          "memory",
-		"INFORMD_JOURNAL_DIR":           "/j",
-		"INFORMD_JOURNAL_MAX_BYTES":     "2MiB",
-		"INFORMD_REDACTION_KEY_FILE":    "/key",
-		"INFORMD_ADMIN_LISTEN":          "[::1]:9",
-		"INFORMD_LOG_LEVEL":             "debug",
-		"INFORMD_LOG_FORMAT":            "json",
-		"INFORMD_PORT":                  "tcp://10.0.0.1:80", // the kubelet's, for a Service
-		"INFORMD_SERVICE_HOST":          "10.0.0.1",
+		"INFORMD_JOURNAL_TYPE":          "log",
+		"INFORMD_REPLICAS_LEASE":        "l", "INFORMD_REPLICAS_NAMESPACE": "n", "INFORMD_REPLICAS_DURATION": "9s", "INFORMD_REPLICAS_ADDRESS": "h:1",
+		"INFORMD_JOURNAL_DIR":        "/j",
+		"INFORMD_JOURNAL_MAX_BYTES":  "2MiB",
+		"INFORMD_REDACTION_KEY_FILE": "/key",
+		"INFORMD_ADMIN_LISTEN":       "[::1]:9",
+		"INFORMD_LOG_LEVEL":          "debug",
+		"INFORMD_LOG_FORMAT":         "json",
+		"INFORMD_PORT":               "tcp://10.0.0.1:80", // the kubelet's, for a Service
+		"INFORMD_SERVICE_HOST":       "10.0.0.1",
 	} {
 		t.Setenv(name, value)
 	}
@@ -120,9 +121,10 @@ func TestVariables(t *testing.T) {
 		Path: got.Path, Resources: got.Resources, Sinks: got.Sinks,
 		Cluster:    "prod.eu",
 		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000, AuditEvery: time.Hour, MaxDelay: 50 * time.Millisecond},
-		Journal:    journalOf("memory", "/j", 2*sink.MiB),
+		Journal:    journalOf("log", "/j", 2*sink.MiB),
 		Redaction:  config.Redaction{KeyFile: "/key"},
 		Admin:      config.Admin{Listen: "[::1]:9", Socket: "/j/admin.sock"},
+		Replicas:   config.Replicas{Lease: "l", Namespace: "n", Duration: 9 * time.Second, Address: "h:1"},
 		Log:        config.Log{Level: "debug", Format: "json"},
 	}
 	if diff := compare(want, got); diff != "" {

@@ -23,6 +23,7 @@ import (
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
+	"github.com/informd/informd/internal/replica"
 	"github.com/informd/informd/internal/tail"
 )
 
@@ -60,6 +61,11 @@ type Daemon struct {
 	tails    tail.Feed
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
+	// replica serves the log to followers. Leading is nil while this process does not lead, and follower
+	// while it leads, or has no replicas.
+	replica  replica.Server
+	leading  atomic.Pointer[replica.Leadership]
+	follower atomic.Pointer[admin.Follower]
 }
 
 // New checks what can be checked without contact to anything.
@@ -87,6 +93,9 @@ func New(o Options) (*Daemon, error) {
 	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable), newLetterCollector(d.sinkNames, d.deadLetters))
 	if o.Config.Journal.Type == config.JournalNATS {
 		own = append(own, leaseMetric(d.health))
+	}
+	if o.Config.Replicas.Wanted() {
+		own = append(own, newReplicaCollector(d))
 	}
 	for _, c := range own {
 		if err := d.registry.Register(c); err != nil {
@@ -120,17 +129,30 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-p.store.Failed():
-		err := p.store.Failure()
-		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
-		over, cancel := context.WithCancelCause(now)
-		cancel(err)
-		return d.stop(over, p)
+		return d.fail(now, p)
 	}
 	d.logger.Info("stopping; delivering the backlog (a second signal stops at once)", "grace", grace)
 	p.warnOfWaiting()
 	err = d.stop(now, p)
 	d.logger.Info("stopped")
 	return err
+}
+
+// fail stops after a failure of the journal, or when the lease is lost.
+func (d *Daemon) fail(now context.Context, p *pipeline) error {
+	err, lost := p.store.Failure(), errors.Is(p.store.Failure(), ErrLeaseLost)
+	if lost {
+		d.logger.Warn("delivery ends; following the next leader", "err", err)
+	} else {
+		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
+	}
+	over, cancel := context.WithCancelCause(now)
+	cancel(err)
+	stopped := d.stop(over, p)
+	if lost && !errors.Is(stopped, errHangs) && context.Cause(now) == nil {
+		return ErrLeaseLost
+	}
+	return stopped
 }
 
 // RunOnce delivers the snapshot of every resource and ends. A resource that
@@ -176,9 +198,18 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 // open opens the journal, which can take days on a standby. It then makes the pipeline from the
 // config in use at that moment, because the config may have changed meanwhile, and starts it.
 func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
-	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, d.waitFor)
+	leading, err := d.lead(ctx)
 	if err != nil {
 		return nil, err
+	}
+	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, d.waitFor)
+	if err != nil {
+		return nil, errors.Join(err, release(now, leading))
+	}
+	if leading != nil {
+		if err := store.Lead(ctx, leading); err != nil {
+			return nil, errors.Join(err, release(now, leading), store.Close())
+		}
 	}
 	store.Cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
 	d.reloadIfChanged(ctx) // this process may have been frozen until now
@@ -226,9 +257,12 @@ func (d *Daemon) stop(now context.Context, p *pipeline) error {
 	case err := <-stopped:
 		return err
 	case <-time.After(endTimeout):
-		return context.Cause(now)
+		return errors.Join(context.Cause(now), errHangs)
 	}
 }
+
+// errHangs says that not everything has ended.
+var errHangs = errors.New("a sink or the disk does not answer")
 
 // endTimeout is how long everything has to end when nothing is waited for.
 const endTimeout = 3 * time.Second

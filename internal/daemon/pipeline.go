@@ -97,6 +97,9 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
 		Open: func(ctx context.Context) (sink.Sink, error) {
 			opened, err := s.Options.Open(ctx, env)
+			if l := d.leading.Load(); l != nil && err == nil {
+				opened = fenced{opened, l}
+			}
 			if err == nil && !identified {
 				p.destinations.reached(s.Name, "")
 			}

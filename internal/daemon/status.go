@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,8 +18,8 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
-		Config:  func() *admin.Config { return d.reloads.status(d.config.Path) },
+		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Standby: d.standby, Follower: d.followerStatus, Operator: operator{d},
+		Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }
@@ -86,13 +87,18 @@ func (d *Daemon) journalStatus() admin.Journal {
 func (d *Daemon) journalUsable() (ok, mine bool) {
 	p := d.pipeline.Load()
 	if p == nil {
-		return false, d.standby() == ""
+		return false, d.standby() == "" && d.followerStatus() == nil
 	}
 	return p.store.Usable(), true
 }
 
 // notOpen says why the journal is not open, for commands that use it.
 func (d *Daemon) notOpen() error {
+	if f := d.followerStatus(); f != nil && f.Leader != "" {
+		return fmt.Errorf("this informd follows %s, which has the sinks: send the command to that one", f.Leader)
+	} else if f != nil {
+		return errors.New("this informd waits for the lease, and nobody leads")
+	}
 	if holder := d.standby(); holder != "" {
 		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
 	}

@@ -69,7 +69,7 @@ func Write(w io.Writer, c *config.Config, a Account) error {
 	fmt.Fprintf(&m.text, "# The namespace is not in it, either; where there is none yet: kubectl create namespace %s\n", a.Namespace)
 	m.add(headerOf("v1", "ServiceAccount", a.Name, a.Namespace))
 	m.role("ClusterRole", "", clusterRules(c))
-	namespaces := namespaceRules(c)
+	namespaces := namespaceRules(c, a.Namespace)
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		m.role("Role", namespace, namespaces[namespace])
 	}

@@ -67,8 +67,9 @@ func noticeRules(watched []rule) []rule {
 }
 
 // namespaceRules are those that hold in one namespace each: an entry with exact names
-// of namespaces is watched in each of them by itself.
-func namespaceRules(c *config.Config) map[string][]rule {
+// of namespaces is watched in each of them by itself. The Lease of replicas is in the namespace own, unless
+// the config names another.
+func namespaceRules(c *config.Config, own string) map[string][]rule {
 	entries := make(map[string][]config.Resource)
 	for _, r := range c.Resources {
 		if r.ClusterWide() {
@@ -81,10 +82,26 @@ func namespaceRules(c *config.Config) map[string][]rule {
 	rules := make(map[string][]rule, len(entries))
 	everywhere := clusterRules(c)
 	for namespace, watched := range entries {
-		own := watchRules(watched)
-		rules[namespace] = append(own, ownerRules(watched, slices.Concat(own, everywhere))...)
+		mine := watchRules(watched)
+		rules[namespace] = append(mine, ownerRules(watched, slices.Concat(mine, everywhere))...)
+	}
+	if c.Replicas.Wanted() {
+		namespace := c.Replicas.Namespace
+		if namespace == "" {
+			namespace = own
+		}
+		rules[namespace] = append(rules[namespace], leaseRules(c.Replicas.Lease)...)
 	}
 	return rules
+}
+
+// leaseRules are those of the Lease of replicas.
+func leaseRules(name string) []rule {
+	group, resource := []string{"coordination.k8s.io"}, []string{"leases"}
+	return []rule{
+		{APIGroups: group, Resources: resource, ResourceNames: []string{name}, Verbs: []string{"get", "update"}, why: []string{"The Lease of replicas."}},
+		{APIGroups: group, Resources: resource, Verbs: []string{"create"}, why: []string{"RBAC has no names for what is created."}},
+	}
 }
 
 // all is what RBAC has for every group, and for every resource.

@@ -116,8 +116,8 @@ func (m *Mirror) Close() error {
 }
 
 // Follow copies the log of a leader until ctx ends or a call fails. It begins with a comparison of all
-// files, unless it has followed this leader before.
-func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64) (err error) {
+// files, unless it has followed this leader before. InSync is called once, when the copy is whole.
+func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync func()) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
@@ -134,9 +134,13 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64) (err err
 		}
 		m.term = term
 	}
-	for {
+	for told := false; ; {
 		if err := m.step(ctx, leader); err != nil {
 			return fmt.Errorf("follow the log: %w", err)
+		}
+		if !told && m.goal.Name == "" {
+			inSync()
+			told = true
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (p *pair) run() {
 	go func() {
 		defer close(followed)
 		for ctx.Err() == nil {
-			_ = mirror.Follow(ctx, l, p.term)
+			_ = mirror.Follow(ctx, l, p.term, func() {})
 		}
 	}()
 	listed := false // what a Lease says

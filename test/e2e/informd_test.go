@@ -84,6 +84,9 @@ type setup struct {
 	journal string
 	// admin is what the YAML map of that name has beside listen and socket.
 	admin string
+	// replicas is what the YAML map of that name has beside lease and namespace. There is no file sink
+	// then.
+	replicas string
 	// more is further keys of the config.
 	more string
 	// file is what the file sink writes, if that is another informd's, too.
@@ -142,8 +145,12 @@ func (d *informd) configure(s setup) {
 	if s.kubernetes != "" {
 		kubernetes += ", " + s.kubernetes
 	}
-	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q, socket: %q%s}\n%s\n",
-		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, d.socket(), s.admin, s.more)
+	file, more := fmt.Sprintf("  - {name: all, type: file, path: %q}\n", d.eventsPath()), s.more
+	if s.replicas != "" {
+		file, more = "", fmt.Sprintf("replicas: {lease: informd, namespace: default, %s}\n%s", s.replicas, s.more)
+	}
+	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n%s%s\nadmin: {listen: %q, socket: %q%s}\n%s\n",
+		kubernetes, indent(s.resources), journal, file, indent(s.sinks), d.admin, d.socket(), s.admin, more)
 	d.config = filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(d.config, []byte(config), 0o600); err != nil {
 		d.t.Fatal(err)
@@ -301,6 +308,10 @@ type status struct {
 		Blocked                      int
 	}
 	StandbyFor string
+	Follower   *struct {
+		Leader string
+		InSync bool
+	}
 }
 
 func (d *informd) status() (status, error) {

@@ -80,7 +80,7 @@ type documented struct {
 // sectionsOf lists the sections for a schema; a top-level key without one is an error.
 func sectionsOf(root object) ([]section, error) {
 	properties, _ := root["properties"].(object)
-	order := []string{"cluster", "kubernetes", "resources", "sinks", "journal", "redaction", "admin", "log"}
+	order := []string{"cluster", "kubernetes", "resources", "sinks", "journal", "replicas", "redaction", "admin", "log"}
 	if known := slices.Sorted(slices.Values(order)); !slices.Equal(known, slices.Sorted(maps.Keys(properties))) {
 		return nil, fmt.Errorf("the page has sections for %v, the schema has %v", known, slices.Sorted(maps.Keys(properties)))
 	}

@@ -23,6 +23,7 @@ func basicKeys() map[string][]string {
 		"sinks/kafka":   {"servers", "auth", "tls", "topic"},
 		"sinks/webhook": {"url", "auth", "signing", "signing.keyFile"},
 		"journal":       {"type", "dir", "maxBytes", "servers"},
+		"replicas":      {"lease"},
 		"admin":         {"listen"},
 		"log":           {"level", "format"},
 	}

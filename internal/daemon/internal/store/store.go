@@ -14,6 +14,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/relay"
+	"github.com/informd/informd/internal/replica"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -59,6 +60,8 @@ type Store struct {
 	failed context.Context //nolint:containedctx // has the failure as its cause
 	fail   context.CancelCauseFunc
 	close  []func() error // in the order in which to call them
+	// leading is nil without replicas.
+	leading *replica.Leadership
 }
 
 // NewSyncSeconds returns the histogram of [Store.SyncSeconds].
@@ -190,6 +193,24 @@ func (s *Store) bindOnce(ctx context.Context) error {
 	return nil
 }
 
+// Lead makes the store that of the leader: followers copy its log from now on, and it fails when the lease
+// is lost. Close releases the lease first.
+func (s *Store) Lead(ctx context.Context, l *replica.Leadership) error {
+	log, ok := s.Journal.(*journal.Disk)
+	if !ok {
+		return errors.New("replicas need a log journal")
+	}
+	if err := l.Begin(ctx, log); err != nil {
+		return err
+	}
+	s.leading = l
+	go func() {
+		<-l.Lost()
+		s.fail(replica.ErrLost)
+	}()
+	return nil
+}
+
 // Failed implements [journal.Log]: the journal has failed, its lease is lost, or it is not that of
 // the cluster.
 func (s *Store) Failed() <-chan struct{} { return s.failed.Done() }
@@ -206,10 +227,18 @@ func (s *Store) followFailure() {
 	}
 }
 
+// releasing bounds the release of the lease, which else expires.
+const releasing = 3 * time.Second
+
 // Close closes the journal, then the server, connection and lease below it.
 func (s *Store) Close() error {
 	s.fail(journal.ErrClosed)
 	var errs []error
+	if s.leading != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), releasing)
+		defer cancel()
+		errs = append(errs, s.leading.Release(ctx))
+	}
 	if s.Journal != nil {
 		errs = append(errs, s.Journal.Close())
 	}

@@ -1,0 +1,279 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// patience is how much longer a process waits for the lease if its copy may lack what sinks have: another
+// one may have a better copy, and take the lease meanwhile.
+const patience = 30 * time.Second
+
+// Options are the settings of a replica. All but Server and Status are required.
+type Options struct {
+	Kubernetes *rest.Config
+	// Lease and Namespace name the Lease.
+	Lease, Namespace string
+	// Duration is how long the lease outlives its holder: whole seconds.
+	Duration time.Duration
+	// Address is host:port of this process's admin server, as the other replicas reach it. It is also the
+	// name of the replica: no two have the same.
+	Address string
+	// Dir is journal.dir.
+	Dir string
+	// Transport reaches the admin servers of the others, over TLS if Encrypted is set. Token returns what
+	// they want to be shown, empty for nothing.
+	Transport http.RoundTripper
+	Encrypted bool
+	Token     func() (string, error)
+	// Server serves the log of this process while it leads.
+	Server *Server
+	// Status is called when the leader that this process follows changes, "" while there is none, and when
+	// its copy gets or loses touch.
+	Status func(leader string, inSync bool)
+	Logger *slog.Logger
+}
+
+// candidate is a process that does not lead.
+type candidate struct {
+	options Options
+	client  *client
+	mirror  *journal.Mirror
+
+	// Of run. Seen is the newest record, and since when it has not changed.
+	seen  record
+	since time.Time
+	// broken gets a signal when the connection to the leader breaks.
+	broken    chan struct{}
+	following *following
+	reported  string
+}
+
+// following is the copying of one leader's log.
+type following struct {
+	leader *remote
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Acquire follows whoever leads until this process leads, or ctx ends. It holds the directory meanwhile, and
+// has given it up when it returns: the caller opens the journal there, and calls Begin.
+func Acquire(ctx context.Context, o Options) (_ *Leadership, err error) {
+	api, err := dynamic.NewForConfig(o.Kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("make client for the lease: %w", err)
+	}
+	mirror, err := journal.OpenMirror(o.Dir, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{
+		options: o, mirror: mirror, broken: make(chan struct{}, 1),
+		client: &client{api: api.Resource(leases()).Namespace(o.Namespace), name: o.Lease, me: o.Address, duration: o.Duration},
+	}
+	l, err := c.run(ctx)
+	c.unfollow()
+	if err = errors.Join(err, mirror.Close()); err != nil && l != nil {
+		l.stop()
+		l.keeping.Wait()
+		return nil, err
+	}
+	return l, err
+}
+
+func (c *candidate) run(ctx context.Context) (*Leadership, error) {
+	hot := time.Duration(0) // the pause after the connection broke
+	for {
+		wait := c.options.Duration / 4
+		next, l, err := c.look(ctx)
+		switch {
+		case l != nil:
+			return l, nil
+		case err != nil && ctx.Err() == nil:
+			c.report(err)
+		case err == nil:
+			c.reported = ""
+			wait = min(wait, max(next, time.Millisecond))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+			hot = 0
+		case <-c.broken: // it may have released the lease
+			timer.Stop()
+			hot = min(2*hot+10*time.Millisecond, c.options.Duration/4)
+			select {
+			case <-time.After(hot):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+func (c *candidate) report(err error) {
+	if text := err.Error(); text != c.reported {
+		c.reported = text
+		c.options.Logger.Warn("lease not read; retrying", "lease", c.options.Lease, "namespace", c.options.Namespace, "err", err)
+	}
+}
+
+// look reads the Lease, and takes it if it is free. Next is when it may be free.
+func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership, _ error) {
+	limited, cancel := context.WithTimeout(ctx, c.options.Duration/4)
+	defer cancel()
+	now, err := c.client.get(limited)
+	if err != nil {
+		return 0, nil, err
+	}
+	if now.version == "" && c.seen.holder != "" {
+		now = c.seen // it was deleted, and the holder makes it again
+		now.version = ""
+	}
+	c.observe(now)
+	if now.holder != "" {
+		next = now.duration - since(c.since)
+	}
+	fit, err := c.fit(&now)
+	if err != nil {
+		return 0, nil, err
+	}
+	if !fit {
+		next += patience
+	}
+	if next > 0 {
+		c.follow(ctx, &now)
+		return next, nil, nil
+	}
+	return c.take(ctx, now, fit)
+}
+
+// observe notes since when the record has not changed.
+func (c *candidate) observe(now record) {
+	if c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
+		c.since = time.Now()
+	}
+	if c.following != nil {
+		if at, ok := c.following.leader.renewal(now.renewed); ok && at.Before(c.since) {
+			c.since = at
+		}
+	}
+	c.seen = now
+}
+
+// fit reports whether the log here has whatever a sink has of new objects.
+func (c *candidate) fit(now *record) (bool, error) {
+	if now.log == "" {
+		return true, nil // no leader has ever begun
+	}
+	mine, err := c.mirror.Log()
+	if err != nil || mine != now.log {
+		return false, err
+	}
+	return c.mirror.Own() && now.leader == c.client.me || c.mirror.Whole() && now.counts(c.client.me), nil
+}
+
+// take takes the lease. If another process was faster, that one is followed.
+func (c *candidate) take(ctx context.Context, now record, fit bool) (time.Duration, *Leadership, error) {
+	c.unfollow()
+	if !fit {
+		c.options.Logger.Error("no replica has all of the log; taking over with what is here: all targets take their first list again, and sinks get a gap",
+			"lease", c.options.Lease, "leader", now.leader)
+		if err := c.mirror.Distrust(); err != nil {
+			return 0, nil, err
+		}
+	}
+	now.holder, now.term = c.client.me, now.term+1
+	from := time.Now()
+	limited, cancel := context.WithTimeout(ctx, c.options.Duration/4)
+	defer cancel()
+	taken, err := c.client.put(limited, now)
+	if errors.Is(err, errConflict) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	c.options.Logger.Info("lease acquired", "lease", c.options.Lease, "namespace", c.options.Namespace, "term", taken.term)
+	c.options.Status(c.client.me, true)
+	return 0, newLeadership(c.client, c.options.Server, c.options.Logger, taken, from), nil
+}
+
+// follow copies the log of the holder.
+func (c *candidate) follow(ctx context.Context, now *record) {
+	if f := c.following; f != nil && f.leader.address == now.holder && f.leader.term == now.term {
+		return
+	}
+	c.unfollow()
+	if now.holder == "" || now.holder == c.client.me {
+		c.options.Status("", false)
+		return
+	}
+	scheme := "http://"
+	if c.options.Encrypted {
+		scheme = "https://"
+	}
+	f := &following{leader: &remote{
+		client:  &http.Client{Transport: c.options.Transport, Timeout: c.options.Duration},
+		address: now.holder, base: scheme + now.holder + "/log", token: c.options.Token, me: c.client.me, term: now.term,
+	}}
+	ctx, f.stop = context.WithCancel(ctx)
+	c.following = f
+	c.options.Logger.Info("following", "leader", now.holder, "term", now.term)
+	c.options.Status(now.holder, false)
+	f.done.Go(func() { c.copy(ctx, f) })
+}
+
+// copy follows a leader until ctx ends.
+func (c *candidate) copy(ctx context.Context, f *following) {
+	pause, reported := time.Duration(0), ""
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := c.mirror.Follow(ctx, f.leader, f.leader.term, func() {
+			if reported != "" {
+				c.options.Logger.Info("following again", "leader", f.leader.address)
+			}
+			reported = ""
+			c.options.Status(f.leader.address, true)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		c.options.Status(f.leader.address, false)
+		if text := err.Error(); text != reported {
+			reported = text
+			c.options.Logger.Warn("log not copied; retrying", "leader", f.leader.address, "err", err)
+		}
+		select {
+		case c.broken <- struct{}{}:
+		default:
+		}
+		if pause = min(2*pause+50*time.Millisecond, c.options.Duration/4); time.Since(began) > c.options.Duration {
+			pause = 0
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *candidate) unfollow() {
+	if c.following != nil {
+		c.following.stop()
+		c.following.done.Wait()
+		c.following = nil
+	}
+}

@@ -1,0 +1,111 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// remote is a leader over HTTP. It implements [journal.Leader].
+type remote struct {
+	client *http.Client
+	// address is host:port, and base the URL of its /log. Token returns what a request shows.
+	address string
+	base    string
+	token   func() (string, error)
+	me      string
+	term    int64
+
+	mu       sync.Mutex
+	renewed  string // as the leader said last
+	observed time.Time
+}
+
+var _ journal.Leader = (*remote)(nil)
+
+// Files implements [journal.Leader].
+func (r *remote) Files(ctx context.Context) (all journal.Files, err error) {
+	_, body, err := r.get(ctx, url.Values{})
+	if err == nil {
+		err = json.Unmarshal(body, &all)
+	}
+	return all, err
+}
+
+// Sum implements [journal.Leader].
+func (r *remote) Sum(ctx context.Context, name string) (uint32, error) {
+	_, body, err := r.get(ctx, url.Values{"file": {name}, "sum": {"true"}})
+	if err != nil {
+		return 0, err
+	}
+	var n uint32
+	err = json.Unmarshal(body, &n)
+	return n, err
+}
+
+// Chunk implements [journal.Leader].
+func (r *remote) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
+	h, body, err := r.get(ctx, url.Values{"file": {name}, "offset": {strconv.FormatInt(offset, 10)}})
+	if err != nil {
+		return journal.Chunk{}, err
+	}
+	version, err := strconv.ParseUint(h.Get(versionHeader), 10, 64)
+	if err != nil {
+		return journal.Chunk{}, fmt.Errorf("the answer of %s is not that of an informd: %w", r.address, err)
+	}
+	if ago, err := strconv.ParseInt(h.Get(ageHeader), 10, 64); err == nil {
+		r.mu.Lock()
+		r.renewed, r.observed = h.Get(renewedHeader), time.Now().Add(-time.Duration(ago)*time.Millisecond)
+		r.mu.Unlock()
+	}
+	return journal.Chunk{Bytes: body, Ended: h.Get(endedHeader) == "true", Next: h.Get(nextHeader), Version: version}, nil
+}
+
+// renewal returns when the leader has renewed the lease, if it had this time then.
+func (r *remote) renewal(renewed string) (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.observed, r.renewed != "" && r.renewed == renewed
+}
+
+// maxAnswer bounds what a leader may answer, in bytes.
+const maxAnswer = 8 << 20
+
+func (r *remote) get(ctx context.Context, query url.Values) (http.Header, []byte, error) {
+	query.Set("replica", r.me)
+	query.Set("term", strconv.FormatInt(r.term, 10))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	if token, err := r.token(); err != nil {
+		return nil, nil, err
+	} else if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask the leader %s: %w", r.address, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("read the answer of the leader %s: %w", r.address, err)
+	case response.StatusCode == http.StatusGone:
+		return nil, nil, journal.ErrNoFile
+	case response.StatusCode != http.StatusOK:
+		text := strings.TrimSpace(string(body[:min(len(body), 300)]))
+		return nil, nil, fmt.Errorf("the leader %s answers %s: %s", r.address, response.Status, text)
+	}
+	return response.Header, body, nil
+}

@@ -1,0 +1,138 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// The headers of a part of a file.
+const (
+	endedHeader   = "Informd-Ended"
+	nextHeader    = "Informd-Next"
+	versionHeader = "Informd-Version"
+	// renewedHeader has the time in the Lease, and ageHeader how many milliseconds ago it was written.
+	renewedHeader = "Informd-Renewed"
+	ageHeader     = "Informd-Renewed-Ago"
+)
+
+// Server serves the log of a leader: GET /log of the admin server. Its zero value serves none.
+//
+//	/log?replica=<address>&term=<n>                     the files, as JSON
+//	/log?...&file=<name>&offset=<n>                     a part of a file, with headers
+//	/log?...&file=<name>&sum=true                       a checksum of a sealed file
+//
+// A request for an offset says that the replica has all before it. At the end of the newest file it waits
+// for more. 503 is the answer of a process that does not lead, 409 for another term, 410 for a file that
+// compaction has replaced.
+type Server struct {
+	mu      sync.Mutex
+	journal *journal.Disk // nil while this process does not lead
+	leader  *Leadership
+	ended   chan struct{} // closed when that changes
+}
+
+// serve begins or ends serving.
+func (s *Server) serve(j *journal.Disk, l *Leadership) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		close(s.ended)
+	}
+	s.journal, s.leader, s.ended = j, l, make(chan struct{})
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	j, l, ended := s.journal, s.leader, s.ended
+	s.mu.Unlock()
+	if j == nil {
+		http.Error(w, "this informd does not lead", http.StatusServiceUnavailable)
+		return
+	}
+	query := r.URL.Query()
+	if term := query.Get("term"); term != strconv.FormatInt(l.Term(), 10) {
+		http.Error(w, fmt.Sprintf("this informd leads in term %d, not %s", l.Term(), term), http.StatusConflict)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var err error
+	switch file := query.Get("file"); {
+	case file == "":
+		err = files(w, j)
+	case query.Get("sum") != "":
+		err = sum(ctx, w, j, file)
+	default:
+		var offset int64
+		if offset, err = strconv.ParseInt(query.Get("offset"), 10, 64); err != nil || offset < 0 {
+			http.Error(w, "offset is no number of bytes", http.StatusBadRequest)
+			return
+		}
+		j.Acknowledge(query.Get("replica"), file, offset)
+		err = chunk(ctx, w, l, j, file, offset)
+	}
+	switch {
+	case errors.Is(err, journal.ErrNoFile):
+		http.Error(w, err.Error(), http.StatusGone)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+func files(w http.ResponseWriter, j *journal.Disk) error {
+	all, err := j.Files()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(all) // the client has gone
+	return nil
+}
+
+func sum(ctx context.Context, w http.ResponseWriter, j *journal.Disk, file string) error {
+	n, err := j.Sum(ctx, file)
+	if err == nil {
+		_ = json.NewEncoder(w).Encode(n) // the client has gone
+	}
+	return err
+}
+
+func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal.Disk, file string, offset int64) error {
+	c, err := j.Chunk(ctx, file, offset, l.client.duration/4)
+	if err != nil {
+		return err
+	}
+	renewed, from := l.lastRenewal()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set(endedHeader, strconv.FormatBool(c.Ended))
+	h.Set(nextHeader, c.Next)
+	h.Set(versionHeader, strconv.FormatUint(c.Version, 10))
+	h.Set(renewedHeader, renewed)
+	h.Set(ageHeader, strconv.FormatInt(since(from).Milliseconds(), 10))
+	_, _ = w.Write(c.Bytes) // the client has gone
+	return nil
+}
+
+// lastRenewal returns the time in the Lease, and when the request that wrote it was sent.
+func (l *Leadership) lastRenewal() (renewed string, from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.renewed, l.from
+}

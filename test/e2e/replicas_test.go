@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pairDuration is the lease duration of the tests' replicas, in place of 8 s.
+const pairDuration = 2 * time.Second
+
+// pair is two replicas of informd on a rig.
+type pair struct {
+	*rig
+
+	leader, follower *informd
+}
+
+func newPair(t *testing.T) *pair {
+	r := newRig(t)
+	s := r.setup(logJournal + longHistory)
+	s.replicas = "duration: 2s"
+	p := &pair{rig: r, leader: newInformd(t, s), follower: newInformd(t, s)}
+	p.leader.start()
+	p.leader.waitForLive(len(r.kinds))
+	p.follower.start()
+	p.follower.waitForFollowing(p.leader)
+	return p
+}
+
+// waitForFollowing waits until informd has a whole copy of the log of a leader, and the leader counts on it.
+func (d *informd) waitForFollowing(leader *informd) {
+	d.t.Helper()
+	eventually(d.t, "the follower is in sync", func() bool {
+		s, err := d.status()
+		return err == nil && s.Follower != nil && s.Follower.InSync && s.Follower.Leader == leader.admin
+	})
+	if _, code, err := d.get("/readyz"); err != nil || code != http.StatusOK {
+		d.t.Errorf("readiness of a follower in sync: %d, %v", code, err)
+	}
+	eventually(d.t, "the leader counts on it", func() bool {
+		return leader.metrics()["informd_replica_in_sync_followers"] == 1
+	})
+}
+
+// waitForEvents waits until the sink bus has more events.
+func (p *pair) waitForEvents(n uint64) time.Duration {
+	p.t.Helper()
+	began, end := time.Now(), streamEnd(p.t, p.nats.URL(), busStream)
+	eventually(p.t, "more events", func() bool { return streamEnd(p.t, p.nats.URL(), busStream) >= end+n })
+	return time.Since(began)
+}
+
+// finish waits until everything that was written is in the stream, and holds that to the claim.
+func (p *pair) finish() {
+	p.t.Helper()
+	records := func() []record { return readStream(p.t, p.nats.URL(), busStream) }
+	eventually(p.t, "JetStream complete", func() bool { return complete(p.kinds, records(), p.ledger) })
+	all := records()
+	for _, k := range p.kinds {
+		p.t.Run(k.gvr.Resource, func(t *testing.T) { check(t, k, all, p.ledger, p.client, claim{}) })
+	}
+}
+
+// TestFollowerTakesOver: the leader is killed, and then ended with SIGTERM, and the follower goes on where it
+// was. The former leader becomes the follower.
+func TestFollowerTakesOver(t *testing.T) {
+	p := newPair(t)
+	end := p.load()
+	for _, kill := range []bool{true, true, false} {
+		p.waitForEvents(100)
+		if kill {
+			p.leader.kill()
+		} else {
+			p.leader.stop()
+		}
+		t.Logf("killed: %v, taken over after %v", kill, p.waitForEvents(1))
+		p.leader, p.follower = p.follower, p.leader
+		p.follower.start()
+		p.follower.waitForFollowing(p.leader)
+	}
+	end()
+	p.finish()
+}
+
+// TestFrozenLeaderIsReplaced: a leader that stands still for longer than its lease does no harm when it goes
+// on, and becomes a follower.
+func TestFrozenLeaderIsReplaced(t *testing.T) {
+	p := newPair(t)
+	end := p.load()
+	p.waitForEvents(100)
+	if err := p.leader.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.waitForEvents(100)
+	if err := p.leader.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.leader.waitForFollowing(p.follower)
+	p.waitForEvents(100)
+	end()
+	p.finish()
+}
+
+// TestFollowerFrozen: a follower that stands still holds nothing up for long, and is in sync again later.
+func TestFollowerFrozen(t *testing.T) {
+	p := newPair(t)
+	end := p.load()
+	if err := p.follower.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.waitForEvents(200)
+	eventually(t, "the leader goes on without it", func() bool { return p.leader.metrics()["informd_replica_in_sync_followers"] == 0 })
+	if err := p.follower.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.follower.waitForFollowing(p.leader)
+	p.leader.kill()
+	p.waitForEvents(100)
+	end()
+	p.finish()
+}

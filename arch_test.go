@@ -95,7 +95,7 @@ func arrows() map[string]arrow {
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
 		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver",
-			"internal/kubeauth", "internal/page", "internal/rbac", "internal/relay", "internal/replica", "internal/tail", "internal/when")
+			"internal/kubeauth", "internal/page", "internal/rbac", "internal/replica", "internal/tail", "internal/when")
 	}
 	return map[string]arrow{
 		"internal":      {except: parts(), only: []string{}},
@@ -103,17 +103,13 @@ func arrows() map[string]arrow {
 		"pkg/internal":  {only: []string{}},
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
-			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/lease"),
+			except: ours("pkg/journal/journaltest"),
 			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/private"),
 		},
-		// The journal on JetStream is a client of whatever server there is; only the
-		"pkg/journal/jetstream": {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
-		"pkg/journal/lease":     {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
-		"pkg/connection":        {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
-		"pkg/natsconn":          {never: append(ours("pkg/journal", "pkg/dynwatch", "cmd"), "k8s.io")},
+		"pkg/connection": {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
 		"pkg/dynwatch": {
 			// Of the journal, it needs the contract of the log only.
-			never: append(ours("pkg/sink", "pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/lease", "cmd"),
+			never: append(ours("pkg/sink", "pkg/journal/journaltest", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
 		// What all parts of a target share knows none of them, and they know neither each
@@ -199,7 +195,7 @@ func TestViperStaysInConfig(t *testing.T) {
 // test libraries and whole servers stay out.
 func TestProgramHasNoTestDependencies(t *testing.T) {
 	unwanted := []string{
-		"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega",
+		"github.com/google/go-cmp", "github.com/nats-io/nats-server", "github.com/onsi/ginkgo", "github.com/onsi/gomega",
 		"github.com/rogpeppe/go-internal", "github.com/stretchr/testify", "github.com/twmb/franz-go/pkg/kfake", "go.uber.org/goleak", "k8s.io/kubernetes", "go.etcd.io/etcd",
 	}
 	for path := range maps.Keys(list(t, "-deps", "./cmd/...")) {

@@ -103,20 +103,14 @@ type Journal struct {
 	LastSeq  uint64 `json:"lastSeq"`
 	// Blocked is how many targets wait for free space.
 	Blocked int `json:"blocked"`
-	// Problem says why what is below the journal does not work, empty if it does.
+	// Problem says why the disk of the journal does not work, empty if it does.
 	Problem string `json:"problem,omitempty"`
 	// Unusable: nothing can be appended to it. It mends without a new process.
 	Unusable bool `json:"-"`
 	// Stuck: only a new process helps.
 	Stuck bool `json:"-"`
-	// Lost counts how often the log was found to lack what it had acknowledged;
-	// Oversize objects that it could not keep; Foreign messages in it that are none
-	// of informd's.
-	Lost     uint64 `json:"lost"`
-	Oversize uint64 `json:"oversize"`
-	Foreign  uint64 `json:"foreign"`
-	// Unstorable counts events that its server never takes.
-	Unstorable uint64 `json:"unstorable"`
+	// Lost counts how often the log was found to lack what it had acknowledged.
+	Lost uint64 `json:"lost"`
 	// Dropped counts the events that a journal short of space removed before every sink had
 	// them, by namespace. It has at most 32 namespaces; "(other)" counts for the rest.
 	Dropped map[string]uint64 `json:"dropped,omitempty"`
@@ -134,7 +128,7 @@ type Config struct {
 	LastSuccess time.Time `json:"lastReloadSuccess"`
 }
 
-// healthz is red when a loop or the journal's server in the process hangs: only a restart
+// healthz is red when a loop or the disk of the journal hangs: only a restart
 // helps then. A dead sink, an absent API server or a full journal are not mended by one.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	var reasons []string
@@ -188,7 +182,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // blockedFor is how long a target may wait for the journal before informd is not ready. A
-// journal that elects a leader or a sink that is slow for a moment is no matter.
+// sink that is slow for a moment is no matter.
 const blockedFor = 30 * time.Second
 
 // unready says which targets keep informd from being ready, and why.

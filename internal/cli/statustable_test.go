@@ -69,7 +69,7 @@ func TestStatusTables(t *testing.T) {
 		"busy": busy(),
 		"standby": {
 			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, StandbyFor: "informd-1/7",
-			Journal: admin.Journal{Type: "nats", Problem: "it is not open yet"},
+			Journal: admin.Journal{Type: "log", Problem: "it is not open yet"},
 		},
 		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
 	}

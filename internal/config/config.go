@@ -24,8 +24,7 @@ type Config struct {
 	// Warnings lists settings that are allowed and probably not intended.
 	Warnings Errors `yaml:"-"`
 	// Cluster is the name of the cluster, in every event and subject. It is required with a
-	// nats, kafka or webhook sink, and with a nats journal. Otherwise the default is
-	// "default".
+	// nats, kafka or webhook sink. Otherwise the default is "default".
 	Cluster    string     `yaml:"cluster"`
 	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// Resources lists what informd watches: an entry for each resource or wildcard. There is
@@ -151,9 +150,8 @@ const (
 // Redaction configures the keyed hash that replaces the values of Secrets, of their
 // annotations, and of the paths in redact.
 type Redaction struct {
-	// KeyFile holds the key of the hash, at least 32 bytes. It is required if hashes go into
-	// a nats journal. Default: informd creates a key in journal.dir; with a memory journal, a
-	// new key for every process.
+	// KeyFile holds the key of the hash, at least 32 bytes. Default: informd creates a key in
+	// journal.dir; with a memory journal, a new key for every process.
 	KeyFile string `yaml:"keyFile"`
 	// PlainAnnotations lists annotations of Secrets whose values stay: names, or prefixes
 	// with a * at the end. Harmless annotations of well-known tools stay in any case.

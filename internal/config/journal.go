@@ -3,7 +3,6 @@ package config
 import (
 	"time"
 
-	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -11,15 +10,14 @@ import (
 const (
 	JournalLog    = "log"
 	JournalMemory = "memory"
-	JournalNATS   = "nats"
 )
 
 // Journal keeps every event between the watches and the sinks, and all checkpoints and
 // cursors.
 type Journal struct {
-	// Type is [JournalLog], a log in Dir; [JournalMemory], the same log in a temporary directory,
-	// which ends with the process; or [JournalNATS], the JetStream of Servers.
-	Type string `yaml:"type" enum:"log,memory,nats"`
+	// Type is [JournalLog], a log in Dir, or [JournalMemory], the same log in a temporary directory,
+	// which ends with the process.
+	Type string `yaml:"type" enum:"log,memory"`
 	// Dir is the directory of the log and of the redaction key. Default: $STATE_DIRECTORY, which
 	// systemd sets, else /var/lib/informd. A memory journal makes its directory there if Dir is
 	// set, else in the system's directory of temporary files.
@@ -32,18 +30,6 @@ type Journal struct {
 	// reads any event; never, when the operating system does. Default: rows.
 	Sync string `yaml:"sync" enum:"rows,always,never"`
 
-	// The servers of the user's own JetStream, and the login there.
-	natsconn.Config `yaml:",inline"`
-
-	// Replicas is the number of replicas of streams that informd creates there; 0 is 1.
-	Replicas int `yaml:"replicas"`
-
-	// Stream is the name of the stream of events. The names of the other streams begin with
-	// it.
-	Stream string `yaml:"stream"`
-	// SubjectPrefix is the first part of subjects:
-	// <prefix>.<cluster>.<group>.<resource>.<namespace>.<name>.
-	SubjectPrefix string `yaml:"subjectPrefix"`
 	// HistoryPerObject is the number of events that the journal keeps of each object. The
 	// last event always stays, of deleted objects for DeletedRetention.
 	HistoryPerObject int `yaml:"historyPerObject"`
@@ -59,17 +45,13 @@ type Journal struct {
 const (
 	DefaultMemoryBytes      = 64 * sink.MiB
 	DefaultBytes            = 10 * 1024 * sink.MiB
-	defaultStream           = "INFORMD"
-	defaultPrefix           = "k8s"
 	defaultHistory          = 16
 	defaultDeletedRetention = 168 * time.Hour
-	MaxReplicas             = 5 // JetStream's own limit
 )
 
 func defaultJournal() Journal {
 	return Journal{
-		Type: JournalLog, Dir: StateDir(), Sync: "rows", Stream: defaultStream, SubjectPrefix: defaultPrefix,
-		HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
+		Type: JournalLog, Dir: StateDir(), Sync: "rows", HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
 	}
 }
 
@@ -77,14 +59,4 @@ func defaultJournal() Journal {
 // for a run that has no past and no future.
 func ForgetJournal(c *Config) {
 	c.Journal.Type, c.Journal.MaxBytes, c.Journal.DirSet = JournalMemory, DefaultMemoryBytes, false
-}
-
-// JournalKeys are the keys that only some types of journal have.
-func JournalKeys() map[string][]string {
-	connection := []string{JournalNATS}
-	return map[string][]string{
-		"sync":    {JournalLog},
-		"servers": connection, "auth": connection, "tls": connection, "allowInsecureAuth": connection, "replicas": connection,
-		"stream": connection, "subjectPrefix": connection,
-	}
 }

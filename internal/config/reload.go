@@ -39,14 +39,10 @@ func (c *Config) Replaces(next *Config) error {
 
 // remedy says what to do about a key that has changed.
 func (c *Config) remedy(key string) string {
-	switch {
-	case key != "cluster" && key != "journal.subjectPrefix", c.Journal.Type == JournalMemory:
-		return "restart it, or set it back"
-	case c.Journal.Type == JournalLog:
+	if key == "cluster" && c.Journal.Type == JournalLog {
 		return "it is in every event of the journal; set it back, or restart informd with an empty journal.dir, which begins with a new snapshot"
-	default:
-		return "it is in every subject of the journal; set it back, or restart informd with another journal.stream, which begins with a new snapshot"
 	}
+	return "restart it, or set it back"
 }
 
 // Same reports whether two entries of sinks make the same sink.

@@ -104,7 +104,7 @@ func TestTwentyMistakes(t *testing.T) {
 		`13:41: resources[4].namespaces[0]: "Team-*" is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these`,
 		`15:9: journal.type: unknown value "memroy" (did you mean "memory"?)`,
 		`16:13: journal.maxBytes: "16 MB" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB`,
-		`17:3: journal.strem: unknown key (did you mean "stream"?)`,
+		`17:3: journal.synk: unknown key (did you mean "sync"?)`,
 		`20:13: sinks[0].format: is neither "cloudevents" nor "pretty"`,
 		`22:12: sinks[1].name: "out" is the name of sinks[0] already`,
 		`22:23: sinks[1].type: unknown sink type "webhok" (did you mean "webhook"?)`,

@@ -78,10 +78,6 @@ func (r *checker) checkPlaintext(c *config.Config) {
 	default:
 		r.Warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", document.Quote(a.Listen), allowHTTP)
 	}
-	key, host := c.Journal.Exposed()
-	if path, _ := r.source("journal."+key, ""); host != "" && c.Journal.Type == config.JournalNATS && !r.Bad(path) {
-		r.Warn(r.place(path), path, "events cross the network to %s without TLS; %s", document.Quote(host), allowInsecureAuth)
-	}
 	for i, s := range c.Sinks {
 		e, ok := s.Options.(sink.Exposer)
 		if !ok {
@@ -136,11 +132,6 @@ func (r *checker) checkCluster(c *config.Config) {
 		}
 		return
 	}
-	if c.Journal.Type == config.JournalNATS {
-		r.Add(r.place("journal.type"), "cluster",
-			"is required by a nats journal: its subjects distinguish clusters by this name, as in prod-eu1")
-		return
-	}
 	for i, s := range c.Sinks {
 		if s.Driver.Remote {
 			r.Add(r.place(document.Index("sinks", i)+".type"), "cluster",
@@ -165,7 +156,6 @@ func (r *checker) checkSinks(c *config.Config) {
 		r.checkDeletions(s, path, c.Resources)
 	}
 	r.checkExclusive(c)
-	r.checkOverlap(c)
 }
 
 // checkExclusive refuses two sinks that write to one file: that would stop them for good when

@@ -81,10 +81,6 @@ type createOptions struct {
 
 func (o *createOptions) Toggle(on bool) { o.Never = !on }
 
-func (o *natsOptions) Publishes() (servers []string, prefix string) {
-	return o.Servers.Reveal(), o.SubjectPrefix
-}
-
 func (o *natsOptions) Validate() []sink.Problem {
 	if len(o.Servers) == 0 {
 		return []sink.Problem{{Key: "servers", Message: "is required"}}

@@ -75,7 +75,7 @@ func (r *reading) splitFile(dst reflect.Value, path string, at func(i int) (path
 // in a variable name the key that has the variable, and the address in it.
 func (r *reading) source(path, message string) (string, string) {
 	one, ok := r.split[path]
-	if _, outside := r.origins[path]; !ok || outside {
+	if !ok {
 		return path, message
 	}
 	return one.path, strings.TrimPrefix(one.name+" "+message, " ")

@@ -274,9 +274,6 @@ func meantBool(text string) string {
 // setScalar sets f to what text says, and returns what is wrong with it, or "".
 func setScalar(f config.Field, text string) string {
 	dst := f.Value
-	if isServers(dst) {
-		return setScalar(oneServer(f), text)
-	}
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
 			return err.Error()

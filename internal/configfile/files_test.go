@@ -22,7 +22,6 @@ func TestMissingFiles(t *testing.T) {
 resources: [pods]
 sinks:
   - {name: a, type: webhook, url: "https://a", headers: {aFile: gone}, signing: {keyFile: gone.key}}
-journal: {type: nats, servers: "tls://a", auth: {credsFile: gone.creds}, tls: {caFile: here.key}}
 admin: {tokenFile: gone.token, tls: {clientCAFile: /gone/ca.pem, certFile: here.key, keyFile: ` + there + `}}
 `
 	t.Setenv("INFORMD_REDACTION_KEY_FILE", "gone.redaction")
@@ -39,10 +38,9 @@ admin: {tokenFile: gone.token, tls: {clientCAFile: /gone/ca.pem, certFile: here.
 	}
 	const missing, relative = "does not exist on this machine: create it where informd runs", "; the path is relative to the working directory of informd"
 	want := []string{
-		`./config.yaml:5:61: journal.auth.credsFile: file "gone.creds" ` + missing + relative,
 		`INFORMD_REDACTION_KEY_FILE: redaction.keyFile: file "gone.redaction" ` + missing + relative,
-		`./config.yaml:6:20: admin.tokenFile: file "gone.token" ` + missing + relative,
-		`./config.yaml:6:52: admin.tls.clientCAFile: file "/gone/ca.pem" ` + missing,
+		`./config.yaml:5:20: admin.tokenFile: file "gone.token" ` + missing + relative,
+		`./config.yaml:5:52: admin.tls.clientCAFile: file "/gone/ca.pem" ` + missing,
 		`./config.yaml:4:91: sinks[0].signing.keyFile: file "gone.key" ` + missing + relative,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -136,7 +136,7 @@ func TestVariables(t *testing.T) {
 func TestMistakesFromOutside(t *testing.T) {
 	noVariables(t)
 	t.Setenv("INFORMD_JOURNAL_MAX_BYTES", "much")
-	t.Setenv("INFORMD_JOURNAL_TYPE", "nats")
+	t.Setenv("INFORMD_JOURNAL_TYPE", "memory")
 	t.Setenv("INFORMD_JOURNAL_SYNC", "always")
 	t.Setenv("INFORMD_CLUSTER", "two words")
 	t.Setenv("INFORMD_LOG_LEVEL", "loud") // not what counts
@@ -146,10 +146,9 @@ func TestMistakesFromOutside(t *testing.T) {
 	want := `--admin-listen: admin.listen: "nowhere" is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off
 INFORMD_CLUSTER: cluster: "two words" is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends
 INFORMD_JOURNAL_MAX_BYTES: journal.maxBytes: "much" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB
-INFORMD_JOURNAL_SYNC: journal.sync: is a key of journals of type log, and this one is of type nats: remove the key, or set type
+INFORMD_JOURNAL_SYNC: journal.sync: is a key of journals of type log, and this one is of type memory: remove the key, or set type
 INFORMD_LOG_FORMAT: log.format: unknown value "jsn" (did you mean "json"?)
 --log-level: log.level: unknown value "inof" (did you mean "info"?)
-` + path + `:1:1: journal.servers: is required: the addresses of the servers, as in [nats://nats-1:4222, nats://nats-2:4222]
 ` + path + `:3:14: log.level: unknown value "debg" (did you mean "debug"?)`
 	if diff := cmp.Diff(want, text(err)); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
@@ -286,7 +285,7 @@ INFORMD_WHATEVER_THIS_IS: is the variable of no key, and has no effect (it would
 // An empty variable turns off what "" turns off in the file, without a warning. Others warn.
 func TestEmptyVariables(t *testing.T) {
 	noVariables(t)
-	for _, name := range []string{"INFORMD_ADMIN_LISTEN", "INFORMD_ADMIN_SOCKET", "INFORMD_CLUSTER", "INFORMD_JOURNAL_SERVERS"} {
+	for _, name := range []string{"INFORMD_ADMIN_LISTEN", "INFORMD_ADMIN_SOCKET", "INFORMD_CLUSTER", "INFORMD_JOURNAL_DIR"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("INFORMD_CONFIG", write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+"admin: {listen: ':1', socket: /run/informd.sock}\n"))
@@ -298,7 +297,7 @@ func TestEmptyVariables(t *testing.T) {
 		t.Errorf("admin.listen %q and admin.socket %q, want neither", c.Admin.Listen, c.Admin.Socket)
 	}
 	want := `INFORMD_CLUSTER: is empty, and has no effect (remove it, or set a value)
-INFORMD_JOURNAL_SERVERS: is empty, and has no effect (remove it, or set a value)`
+INFORMD_JOURNAL_DIR: is empty, and has no effect (remove it, or set a value)`
 	if diff := cmp.Diff(want, c.Warnings.Error()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

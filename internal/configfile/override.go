@@ -108,7 +108,7 @@ func singleKeys() []string {
 			switch {
 			case f.Value.Kind() == reflect.Struct && !config.IsScalar(f.Value):
 				walk(key, f.Value)
-			case config.IsScalar(f.Value), isServers(f.Value):
+			case config.IsScalar(f.Value):
 				all = append(all, key)
 			}
 		}
@@ -144,12 +144,6 @@ func (r *reading) override(root reflect.Value, over []override) {
 		f := lookup(root, o.path)
 		if message := setScalar(f, o.text); message != "" {
 			r.fail(o.path, "%s", message)
-		}
-		if isServers(f.Value) {
-			splitServers(f.Value, func(int) bool { return true })
-			for i := range f.Value.Len() {
-				r.origins[document.Index(o.path, i)] = o.origin
-			}
 		}
 	}
 }

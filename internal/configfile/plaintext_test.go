@@ -18,9 +18,6 @@ func TestPlaintext(t *testing.T) {
 	kafka := func(more string) string {
 		return "sinks: [{name: out, type: kafka, topic: t, " + more + "}]\n"
 	}
-	journal := func(more string) string {
-		return "sinks: [{name: out, type: stdout}]\njournal: {type: nats, " + more + "}\n"
-	}
 	admin := func(more string) string {
 		return "sinks: [{name: out, type: stdout}]\nadmin: {" + more + "}\n"
 	}
@@ -43,10 +40,6 @@ func TestPlaintext(t *testing.T) {
 		"kafka, allowed":             {kafka("servers: [log-1], allowInsecureAuth: true"), "", free, false},
 		"kafka with a challenge":     {kafka("servers: [log-1], auth: {mechanism: scram-sha-512, username: u, passwordFile: /p}"), "sinks[0].servers", warned, false},
 		"kafka with a password":      {kafka("servers: [log-1], auth: {mechanism: plain, username: u, passwordFile: /p}"), "sinks[0].auth", refused, true},
-		"journal on this machine":    {journal("servers: 'nats://[::1]:4222'"), "", free, false},
-		"journal":                    {journal("servers: 'nats://log:4222'"), "journal.servers", warned, false},
-		"journal, allowed":           {journal("servers: 'nats://log:4222', allowInsecureAuth: true"), "", free, false},
-		"journal with a password":    {journal("servers: 'nats://a:b@log:4222'"), "journal.servers", refused, true},
 		"webhook":                    {"sinks: [{name: out, type: webhook, url: 'http://hook/'}]\n", "sinks[0].url", refusedHTTP, true},
 		"admin on this machine":      {admin("listen: '127.0.0.1:8080'"), "", free, false},
 		"admin on all addresses":     {admin("listen: ':8080'"), "admin.listen", warned, false},

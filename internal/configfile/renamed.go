@@ -53,11 +53,6 @@ func renamedKeys() []renamed {
 		{old: "sinks[].replicas", key: "create.replicas"},
 		{old: "sinks[].maxSize", key: "maxBytes"},
 
-		{old: "journal.url", key: "servers", hint: `as in servers: ["nats://nats:4222"]`},
-		{old: "journal.credsFile", key: "auth.credsFile"},
-		{old: "journal.nkeyFile", key: "auth.nkeyFile"},
-		{old: "journal.tokenFile", key: "auth.tokenFile"},
-		{old: "journal.allowPlaintext", key: "allowInsecureAuth"},
 		{old: "journal.tombstoneTTL", key: "deletedRetention"},
 		{old: "admin.allowPlaintext", key: "allowHTTP"},
 	}
@@ -83,8 +78,8 @@ func renamedVariables(environment []string) config.Errors {
 // renamedValue says what has the place of a value that is gone.
 func renamedValue(path, value string) (string, bool) {
 	switch {
-	case path == "journal.type" && value == "embedded":
-		return "was replaced by " + config.JournalLog + ", the default: informd has a log of its own in journal.dir, and begins it with a snapshot", true
+	case path == "journal.type" && (value == "embedded" || value == "nats"):
+		return "was replaced by " + config.JournalLog + ", the default: informd has a log of its own in journal.dir, and begins it with a snapshot; for high availability, set replicas", true
 	case !strings.HasPrefix(anyIndex(path), "resources[].changes"):
 		return "", false
 	case value == "paths":

@@ -60,8 +60,7 @@ func withKey(path, sinkType string) string {
 func TestRenamedVariables(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal)
 	for old, now := range map[string]string{
-		"INFORMD_JOURNAL_URL": "INFORMD_JOURNAL_SERVERS", "INFORMD_JOURNAL_TOMBSTONE_TTL": "INFORMD_JOURNAL_DELETED_RETENTION",
-		"INFORMD_JOURNAL_TOKEN_FILE": "INFORMD_JOURNAL_AUTH_TOKEN_FILE",
+		"INFORMD_JOURNAL_TOMBSTONE_TTL": "INFORMD_JOURNAL_DELETED_RETENTION", "INFORMD_ADMIN_ALLOW_PLAINTEXT": "INFORMD_ADMIN_ALLOW_HTTP",
 	} {
 		t.Run(old, func(t *testing.T) {
 			noVariables(t)

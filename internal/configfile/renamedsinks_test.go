@@ -38,11 +38,6 @@ func TestRenamedKeysOfSinksAndJournal(t *testing.T) {
 		{sink("type: nats, servers: 'nats://127.0.0.1', maxBytes: 1GiB"), "sinks[0].maxBytes: was renamed: use create.maxBytes"},
 		{sink("type: nats, servers: 'nats://127.0.0.1', replicas: 3"), "sinks[0].replicas: was renamed: use create.replicas"},
 		{sink("type: file, path: /tmp/a, maxSize: 1MiB"), "sinks[0].maxSize: was renamed: use maxBytes"},
-		{journal("type: nats, url: 'nats://127.0.0.1'"), "journal.url: was renamed: use servers, " + address},
-		{journal("type: nats, servers: 'nats://127.0.0.1', credsFile: f"), "journal.credsFile: was renamed: use auth.credsFile"},
-		{journal("type: nats, servers: 'nats://127.0.0.1', nkeyFile: f"), "journal.nkeyFile: was renamed: use auth.nkeyFile"},
-		{journal("type: nats, servers: 'nats://127.0.0.1', tokenFile: f"), "journal.tokenFile: was renamed: use auth.tokenFile"},
-		{journal("type: nats, servers: 'nats://127.0.0.1', allowPlaintext: true"), "journal.allowPlaintext: was renamed: use allowInsecureAuth"},
 		{journal("tombstoneTTL: 1h"), "journal.tombstoneTTL: was renamed: use deletedRetention"},
 		{top + "sinks: [{name: out, type: stdout}]\nadmin: {allowPlaintext: true}\n", "admin.allowPlaintext: was renamed: use allowHTTP"},
 	} {

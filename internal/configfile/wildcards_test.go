@@ -57,12 +57,3 @@ func TestRoutesOfWildcards(t *testing.T) {
 		}
 	}
 }
-
-// Without Secrets a journal that others write to needs no key.
-func TestWildcardWithoutSecrets(t *testing.T) {
-	text := `{cluster: c, journal: {type: nats, servers: "nats://nats:4222"}, sinks: [{name: out, type: stdout}],
-		resources: [{group: "*", resource: "*", excludeResources: [secrets]}, {group: "*.example.com", resource: "*"}, {group: apps, resource: "*"}]}`
-	if _, err := configfile.Parse("config.yaml", []byte(text), fakeDrivers()); err != nil {
-		t.Error(err)
-	}
-}

@@ -56,8 +56,6 @@ type Daemon struct {
 	admin       *admin.Server
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
-	health   *store.Health
-	letters  letterCounts
 	tails    tail.Feed
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
@@ -70,7 +68,7 @@ type Daemon struct {
 
 // New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), health: store.NewHealth()}
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry()}
 	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
 	d.reloads = newReloads(o.Load, o.Config, d.logger)
 	err := d.reloads.register(d.registry)
@@ -91,9 +89,6 @@ func New(o Options) (*Daemon, error) {
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
 	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable), newLetterCollector(d.sinkNames, d.deadLetters))
-	if o.Config.Journal.Type == config.JournalNATS {
-		own = append(own, leaseMetric(d.health))
-	}
 	if o.Config.Replicas.Wanted() {
 		own = append(own, newReplicaCollector(d))
 	}
@@ -202,7 +197,7 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, d.waitFor)
+	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.waitFor)
 	if err != nil {
 		return nil, errors.Join(err, release(now, leading))
 	}
@@ -216,7 +211,7 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	err = d.reloads.between(func(c *config.Config) error {
 		err := store.Watch(wanted(c))
 		if err == nil {
-			p, err = newPipeline(ctx, now, d, c, store)
+			p, err = newPipeline(now, d, c, store)
 		}
 		if err != nil {
 			return errors.Join(err, store.Close())

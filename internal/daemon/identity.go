@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -71,16 +70,11 @@ const keyName = "redaction.key"
 
 // redactionKey returns the key of the hash that replaces Secret values: that of the
 // config, else one that is made once and kept beside the journal. With a memory journal it is
-// made for this process: all other state ends with it, too. With a nats journal only change
-// filters use it, as values need a keyFile. It is made from the cluster's name then, so that the
-// next process finds the hashes equal.
+// made for this process: all other state ends with it, too.
 func redactionKey(c *config.Config) ([]byte, error) {
 	switch {
 	case c.Redaction.KeyFile != "":
 		return readKey(c.Redaction.KeyFile, "redaction.keyFile")
-	case c.Journal.Type == config.JournalNATS:
-		key := sha256.Sum256([]byte("change filters of " + c.Cluster))
-		return key[:], nil
 	case c.Journal.Type == config.JournalMemory:
 		return newKey(), nil
 	}

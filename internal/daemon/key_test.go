@@ -42,19 +42,3 @@ func TestRedactionKeyIsPrivate(t *testing.T) {
 		t.Errorf("a link: %v", err)
 	}
 }
-
-// TestRedactionKeyOfANATSJournal: without a keyFile, every process that uses the journal has
-// the same key, so that change filters know the hashes of the last one.
-func TestRedactionKeyOfANATSJournal(t *testing.T) {
-	var keys []string
-	for _, cluster := range []string{"one", "one", "two"} {
-		key, err := redactionKey(&config.Config{Cluster: cluster, Journal: config.Journal{Type: config.JournalNATS}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, string(key))
-	}
-	if keys[0] != keys[1] || keys[0] == keys[2] {
-		t.Error("the key is not that of the cluster")
-	}
-}

@@ -273,7 +273,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // this informd is to have one.
 func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_journal_usable",
-		"1 while informd can append events, 0 while the journal is not open, lost, unreachable or held by another informd; absent on a standby.", nil, nil)
+		"1 while informd can append events, 0 while the journal is not open, or its disk is full, hangs or is gone; absent on a standby.", nil, nil)
 	return &collector{desc, func(send func(float64, ...string)) {
 		if ok, mine := usable(); mine {
 			send(oneIf(ok))
@@ -314,13 +314,6 @@ func newLetterCollector(sinks func() []string, counts func() map[string]uint64) 
 	}, prometheus.GaugeValue}
 }
 
-// leaseMetric shows whether this informd holds the lease of a nats journal.
-func leaseMetric(h *store.Health) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "informd_journal_lease_held", Help: "1 while this informd holds the lease of a nats journal, 0 on a standby and while the lease is not refreshed.",
-	}, func() float64 { return oneIf(h.HoldsLease()) })
-}
-
 func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store.Store) error {
 	gauge := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
@@ -342,10 +335,6 @@ func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store.Stor
 		counter("written_bytes_total", "A byte written to the disk of the log, also by compaction.", func(s journal.Stats) uint64 { return s.Written }),
 		j.SyncSeconds,
 		counter("lost_total", "A time that the journal lacked events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
-		counter("oversize_total", "An object that is too large for the journal; its event has no object.", func(s journal.Stats) uint64 { return s.Oversize }),
-		counter("foreign_total", "A message of another client in the stream of the journal; informd skips it.", func(s journal.Stats) uint64 { return s.Foreign }),
-		counter("unstorable_total", "An event that the server of the journal refuses for good; it is in the dead letters of the source.", func(s journal.Stats) uint64 { return s.Unstorable }),
-		counter("overtaken_total", "A time that recovered history stopped waiting for a sink, which may get a gap.", func(s journal.Stats) uint64 { return s.Overtaken }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {

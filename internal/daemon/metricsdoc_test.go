@@ -47,9 +47,8 @@ func alerts() map[string]alert {
 		"informd_sink_dead_letters":             {"InformdDeadLetters", `informd_sink_dead_letters > 0`, "", "A dead-letter queue is not empty: a destination refused events for good.", "`informd deadletters list` shows the reasons.", false},
 		"informd_sink_trimmed_events_total":     {"InformdSinkGap", `increase(informd_sink_trimmed_events_total[1h]) > 0`, "", "Events left the journal before a sink had them; the sink got a gap.", "Raise `journal.maxBytes`, or make the sink faster; see [gaps](troubleshooting.md#gaps).", false},
 		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "", "The code of a sink has a bug.", "Report the bug with the stack in the log.", false},
-		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason.", true},
+		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events.", "`/readyz` and the log name the reason.", true},
 		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "", "The journal lost acknowledged events; informd declared a gap.", "Check the disk of the journal.", true},
-		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "", "The server of the journal refused an event for good.", "Correct the setting that the log names.", false},
 		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "", "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster.", true},
 		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "", "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error.", false},
 	}
@@ -92,7 +91,7 @@ func everyMetric(t *testing.T) []metric {
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
 		t.Fatal(err)
 	}
-	all.MustRegister(buildInfo("v1"), leaseMetric(store.NewHealth()), newUsableCollector(nil), newLetterCollector(nil, nil))
+	all.MustRegister(buildInfo("v1"), newUsableCollector(nil), newLetterCollector(nil, nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
 	runner, err := deliver.New(journaltest.Open(t), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {

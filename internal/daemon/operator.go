@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,10 +53,7 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 	if err != nil {
 		return err
 	}
-	boxes, names, err := p.boxes(ctx)
-	if err != nil {
-		return err
-	}
+	boxes, names := p.boxes()
 	if sink != "" {
 		if boxes[sink] == nil {
 			return unknownSink(sink, names)
@@ -77,23 +73,19 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 
 // boxes returns the dead letters of the source, of the sinks, and of sinks that are no longer
 // in the config, in this order.
-func (p *pipeline) boxes(ctx context.Context) (boxes map[string]*deliver.DeadLetters, names []string, err error) {
-	counts, err := p.store.Letters(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *pipeline) boxes() (boxes map[string]*deliver.DeadLetters, names []string) {
 	boxes, names = map[string]*deliver.DeadLetters{config.SourceName: p.source}, []string{config.SourceName}
 	for _, one := range p.deliveries() {
 		boxes[one.Name()] = one.DeadLetters()
 		names = append(names, one.Name())
 	}
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
+	for _, name := range slices.Sorted(maps.Keys(p.store.LetterCounts())) {
 		if boxes[name] == nil {
-			boxes[name] = deliver.NewDeadLetters(name, p.store.Box(name))
+			boxes[name] = deliver.NewDeadLetters(name, p.store.DeadLetters(name))
 			names = append(names, name)
 		}
 	}
-	return boxes, names, nil
+	return boxes, names
 }
 
 // find returns the numbers of the wanted letters in a box, of all if wanted is empty. A letter
@@ -121,7 +113,6 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 	if err != nil || len(found) == 0 {
 		return admin.Count{}, err
 	}
-	defer o.daemon.letters.forget()
 	n, err := r.Redeliver(ctx, found)
 	if err != nil {
 		return admin.Count{}, err
@@ -134,10 +125,7 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 	if err != nil {
 		return admin.Count{}, err
 	}
-	boxes, names, err := p.boxes(ctx)
-	if err != nil {
-		return admin.Count{}, err
-	}
+	boxes, names := p.boxes()
 	box := boxes[sink]
 	if box == nil {
 		return admin.Count{}, unknownSink(sink, names)
@@ -146,7 +134,6 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 	if err != nil {
 		return admin.Count{}, err
 	}
-	defer o.daemon.letters.forget()
 	return admin.Count{Events: len(found)}, box.Drop(ctx, found...)
 }
 
@@ -185,14 +172,9 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	if sink != "" {
 		return o.resnapshotTo(ctx, p, resource, sink, (*deliver.Runner).Resnapshot)
 	}
-	ctx, release, err := p.store.WhileUsable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	results, err := p.manager.Resnapshot(ctx, resource)
 	if err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
+		return nil, err
 	}
 	outcomes := make([]admin.Resnapshot, len(results))
 	for i, r := range results {
@@ -252,14 +234,9 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := p.store.WhileUsable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	results, err := p.manager.Audit(ctx)
 	if err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
+		return nil, err
 	}
 	absent := make(map[string]string) // targets that the API server does not serve
 	for _, t := range p.manager.Targets() {

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -38,20 +37,19 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 	}
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	j := journaltest.Open(t)
-	s := &store.Store{
-		Journal: j, Logger: logger,
-		Box:     func(string) deliver.Box { return box },
-		Letters: func(context.Context) (map[string]uint64, error) { return nil, nil }, //nolint:nilnil // no others
+	p := &pipeline{
+		logger: logger, config: &config.Config{}, store: &store.Store{Disk: j.Disk},
+		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
 	}
-	p := &pipeline{logger: logger, config: &config.Config{}, store: s, source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName))}
-	d := &Daemon{registry: prometheus.NewRegistry()}
-	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
-		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
+	one, err := deliver.New(j, deliver.Options{
+		Name: "out", DeadLetters: deliver.NewDeadLetters("out", box), Logger: logger, Registerer: prometheus.NewRegistry(),
+		Setup: deliver.Setup{Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil }},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.all = []*delivery{one}
+	p.all = []*delivery{{config: config.Sink{Name: "out"}, Runner: one}}
+	d := &Daemon{}
 	d.pipeline.Store(p)
 	ended := make(chan error, 1)
 	go func() { ended <- one.Run(context.WithoutCancel(t.Context())) }()
@@ -163,71 +161,16 @@ func TestDeadLettersAreReadOneByOne(t *testing.T) {
 	}
 }
 
-// liveBox is a box like the one in a stream: Each finds dead letters that come meanwhile.
-type liveBox struct {
-	mu      sync.Mutex
-	letters map[uint64][]byte
-	last    uint64
-}
-
-func (b *liveBox) Place() string { return "memory" }
-
-func (b *liveBox) Put(_ context.Context, letter []byte) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last++
-	b.letters[b.last] = bytes.Clone(letter)
-	return nil
-}
-
-// at returns the first dead letter from number on.
-func (b *liveBox) at(number uint64) (uint64, []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ; number <= b.last; number++ {
-		if letter, ok := b.letters[number]; ok {
-			return number, letter
-		}
-	}
-	return 0, nil
-}
-
-func (b *liveBox) Each(ctx context.Context, take func(uint64, []byte) error) error {
-	for number, letter := b.at(1); number > 0; number, letter = b.at(number + 1) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := take(number, letter); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *liveBox) Drop(ctx context.Context, numbers ...uint64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for _, number := range numbers {
-		delete(b.letters, number)
-	}
-	return nil
-}
-
-// filled returns a box of each kind with n dead letters, by name.
-func filled(t *testing.T, n uint64) map[string]deliver.Box {
+// filled returns a box with n dead letters.
+func filled(t *testing.T, n uint64) deliver.Box {
 	t.Helper()
-	boxes := map[string]deliver.Box{"log": journaltest.Open(t).DeadLetters("out"), "stream": &liveBox{letters: map[uint64][]byte{}}}
-	for _, box := range boxes {
-		for number := range n {
-			if err := box.Put(t.Context(), letterOf(number+1, 10)); err != nil {
-				t.Fatal(err)
-			}
+	box := journaltest.Open(t).DeadLetters("out")
+	for number := range n {
+		if err := box.Put(t.Context(), letterOf(number+1, 10)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return boxes
+	return box
 }
 
 // listed returns the numbers of the dead letters in a box.
@@ -247,38 +190,32 @@ func listed(t *testing.T, box deliver.Box) []uint64 {
 // TestRefusedAgain: an event that is refused again is a new dead letter, which the same command
 // does not deliver.
 func TestRefusedAgain(t *testing.T) {
-	for name, box := range filled(t, 3) {
-		t.Run(name, func(t *testing.T) {
-			o := operatorOf(t, box, func(context.Context, []event.Event) (int, error) {
-				return 0, sink.Permanent(fmt.Errorf("refused"))
-			})
-			count, err := o.RedeliverLetters(t.Context(), "out", []uint64{3, 1})
-			if count.Events != 0 || count.Refused != 2 || err != nil {
-				t.Errorf("%+v, %v", count, err)
-			}
-			if got, want := listed(t, box), []uint64{2, 4, 5}; !slices.Equal(got, want) {
-				t.Errorf("listed: %d, want %d", got, want)
-			}
-		})
+	box := filled(t, 3)
+	o := operatorOf(t, box, func(context.Context, []event.Event) (int, error) {
+		return 0, sink.Permanent(fmt.Errorf("refused"))
+	})
+	count, err := o.RedeliverLetters(t.Context(), "out", []uint64{3, 1})
+	if count.Events != 0 || count.Refused != 2 || err != nil {
+		t.Errorf("%+v, %v", count, err)
+	}
+	if got, want := listed(t, box), []uint64{2, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("listed: %d, want %d", got, want)
 	}
 }
 
 // TestFilteredOutDeadLettersStay: the operator has narrowed the sink since. The answer counts the dead
 // letters that nothing was sent for, and they stay.
 func TestFilteredOutDeadLettersStay(t *testing.T) {
-	for name, box := range filled(t, 3) {
-		t.Run(name, func(t *testing.T) {
-			o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
-				return len(batch), nil
-			}, deliver.Match{Resource: "secrets"})
-			count, err := o.RedeliverLetters(t.Context(), "out", nil)
-			if want := (admin.Count{Filtered: 3}); count != want || err != nil {
-				t.Errorf("%+v, %v, want %+v", count, err, want)
-			}
-			if got, want := listed(t, box), []uint64{1, 2, 3}; !slices.Equal(got, want) {
-				t.Errorf("listed: %d, want %d", got, want)
-			}
-		})
+	box := filled(t, 3)
+	o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
+		return len(batch), nil
+	}, deliver.Match{Resource: "secrets"})
+	count, err := o.RedeliverLetters(t.Context(), "out", nil)
+	if want := (admin.Count{Filtered: 3}); count != want || err != nil {
+		t.Errorf("%+v, %v, want %+v", count, err, want)
+	}
+	if got, want := listed(t, box), []uint64{1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("listed: %d, want %d", got, want)
 	}
 }
 
@@ -286,30 +223,28 @@ func TestFilteredOutDeadLettersStay(t *testing.T) {
 // goes away, those that the destination did not accept are left, and no others.
 func TestRedeliveryIsNotRepeated(t *testing.T) {
 	for _, last := range []int{2, 3} { // the write in which the operator goes away
-		for name, box := range filled(t, 3) {
-			t.Run(fmt.Sprint(name, last), func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				writes := 0
-				o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
-					if writes++; writes == 2 {
-						if got, want := listed(t, box), []uint64{2, 3}; !slices.Equal(got, want) {
-							t.Errorf("after the first delivery, listed: %d, want %d", got, want)
-						}
+		t.Run(fmt.Sprint(last), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			writes, box := 0, filled(t, 3)
+			o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
+				if writes++; writes == 2 {
+					if got, want := listed(t, box), []uint64{2, 3}; !slices.Equal(got, want) {
+						t.Errorf("after the first delivery, listed: %d, want %d", got, want)
 					}
-					if writes == last {
-						cancel()
-					}
-					return len(batch), nil
-				})
-				count, err := o.RedeliverLetters(ctx, "out", nil)
-				if complete := last == 3; complete != (err == nil) || complete && count.Events != 3 {
-					t.Errorf("%+v, %v", count, err)
 				}
-				if got, want := listed(t, box), []uint64{1, 2, 3}[last:]; !slices.Equal(got, want) {
-					t.Errorf("listed: %d, want %d", got, want)
+				if writes == last {
+					cancel()
 				}
+				return len(batch), nil
 			})
-		}
+			count, err := o.RedeliverLetters(ctx, "out", nil)
+			if complete := last == 3; complete != (err == nil) || complete && count.Events != 3 {
+				t.Errorf("%+v, %v", count, err)
+			}
+			if got, want := listed(t, box), []uint64{1, 2, 3}[last:]; !slices.Equal(got, want) {
+				t.Errorf("listed: %d, want %d", got, want)
+			}
+		})
 	}
 }

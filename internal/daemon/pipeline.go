@@ -45,16 +45,16 @@ type delivery struct {
 	*deliver.Runner
 }
 
-// newPipeline makes everything of a config on an open journal and starts nothing. It waits for the
-// journal until ctx ends. After an error nothing is left open but the journal.
-func newPipeline(ctx, now context.Context, d *Daemon, c *config.Config, s *store.Store) (*pipeline, error) {
+// newPipeline makes everything of a config on an open journal and starts nothing. After an error
+// nothing is left open but the journal.
+func newPipeline(now context.Context, d *Daemon, c *config.Config, s *store.Store) (*pipeline, error) {
 	key, err := redactionKey(c)
 	if err != nil {
 		return nil, err
 	}
 	p := &pipeline{config: c, logger: d.logger, store: s, now: now}
 	p.destinations = newDestinations(p, d)
-	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
+	p.source = deliver.NewDeadLetters(config.SourceName, s.DeadLetters(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: c.Cluster, Kubernetes: d.kubernetes, Log: shownLog{s, &d.tails}, Reject: rejectTo(p.source, d.logger),
 		RedactionKey: key, PlainAnnotations: c.Redaction.PlainAnnotations, MaxWatches: c.Kubernetes.MaxWatches, AuditEvery: cmp.Or(c.Kubernetes.AuditEvery, -1), MaxDelay: c.Kubernetes.MaxDelay, Logger: d.logger,
@@ -62,13 +62,11 @@ func newPipeline(ctx, now context.Context, d *Daemon, c *config.Config, s *store
 	if err != nil {
 		return nil, err
 	}
-	replaced := p.manager.LogReplaced
-	s.Replaced.Store(&replaced)
 	for _, s := range c.Sinks {
 		setup, err := p.setup(d, s)
 		if err == nil {
 			var one *delivery
-			if one, err = p.firstDelivery(ctx, d, s, setup); err == nil {
+			if one, err = p.newDelivery(d, s, setup); err == nil {
 				p.all = append(p.all, one)
 			}
 		}
@@ -112,24 +110,13 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
 	r, err := deliver.New(p.store, deliver.Options{
 		Name: s.Name, Setup: setup, Start: start(s.Start),
-		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.Box(s.Name)),
+		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.DeadLetters(s.Name)),
 		Logger:      p.logger.With("sink", s.Name), Registerer: d.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &delivery{config: s, setup: setup, Runner: r}, nil
-}
-
-// firstDelivery is newDelivery at the start of the process, which outlasts a journal that does
-// not answer: a restart would find the same one. The journal logs what it waits for.
-func (p *pipeline) firstDelivery(ctx context.Context, d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
-	for {
-		one, err := p.newDelivery(d, s, setup)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return one, err
-		}
-	}
 }
 
 // deliveries returns the sinks of now.

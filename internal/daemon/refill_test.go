@@ -18,36 +18,9 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
-
-// statesJournal repeats the control events of a re-snapshot, of no object.
-type statesJournal struct{ journal.Journal }
-
-func (j statesJournal) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c, err := j.Journal.Open(name, start)
-	return &statesCursor{Cursor: c}, err
-}
-
-type statesCursor struct {
-	journal.Cursor
-	left []journal.Entry
-}
-
-func (c *statesCursor) Resnapshot(_ context.Context, what journal.Resnapshot) error {
-	c.left = []journal.Entry{{Event: what.Begin[0]}, {Event: what.End[0]}}
-	return nil
-}
-
-func (c *statesCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	if entries := c.left; len(entries) > 0 {
-		c.left = nil
-		return entries, nil
-	}
-	return c.Cursor.Read(ctx, limit)
-}
 
 // nowhere is an API server that cannot be reached.
 type nowhere struct{}
@@ -92,9 +65,8 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	log := journaltest.Open(t)
-	j := statesJournal{log}
 	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: j, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
+		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
 	})
 	if err != nil {
@@ -105,8 +77,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		t.Fatal(err)
 	}
 	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
-		Journal: j, Logger: logger, Durable: true,
-		Box: func(name string) deliver.Box { return log.DeadLetters(name) },
+		Disk: log.Disk, Durable: true,
 	}}
 	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
 	d.pipeline.Store(p)

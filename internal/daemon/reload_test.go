@@ -64,3 +64,15 @@ func TestReloadOfAFileThatReturns(t *testing.T) {
 		t.Error("informd would reload the same content again")
 	}
 }
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.After(time.Minute); !condition(); {
+		select {
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -59,26 +59,34 @@ func (d *Daemon) sinks() []deliver.Status {
 	return all
 }
 
+// deadLetters returns the length of each dead-letter queue that is not empty.
+func (d *Daemon) deadLetters() map[string]uint64 {
+	if p := d.pipeline.Load(); p != nil {
+		return p.store.LetterCounts()
+	}
+	return nil
+}
+
+// sinkNames returns the names of the sinks of the config.
+func (d *Daemon) sinkNames() []string {
+	if p := d.pipeline.Load(); p != nil {
+		return names(p.deliveries())
+	}
+	return nil
+}
+
 func (d *Daemon) journalStatus() admin.Journal {
 	j := admin.Journal{Type: d.config.Journal.Type}
 	p := d.pipeline.Load()
 	if p == nil {
 		j.Problem, j.Unusable = "it is not open yet", true
-		if _, reason := d.health.State(); reason != "" {
-			j.Problem = display.Reason(j.Problem + ": " + reason)
-		}
 		return j
 	}
 	s := p.store.Stats()
 	j.Events, j.Bytes, j.Capacity, j.LastSeq, j.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
-	j.Lost, j.Oversize, j.Foreign, j.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
-	j.Dropped = s.Dropped
-	if p.store.State != nil {
-		_, problem := p.store.State()
-		j.Problem = display.Reason(problem)
-	}
-	j.Unusable = p.store.Unusable()
-	j.Stuck = p.store.Stuck != nil && p.store.Stuck()
+	j.Lost, j.Dropped = s.Lost, s.Dropped
+	_, problem := p.store.State()
+	j.Problem, j.Unusable, j.Stuck = display.Reason(problem), p.store.Removed(), p.store.Hung()
 	return j
 }
 
@@ -89,7 +97,8 @@ func (d *Daemon) journalUsable() (ok, mine bool) {
 	if p == nil {
 		return false, d.standby() == "" && d.followerStatus() == nil
 	}
-	return p.store.Usable(), true
+	ok, _ = p.store.State()
+	return ok, true
 }
 
 // notOpen says why the journal is not open, for commands that use it.
@@ -101,9 +110,6 @@ func (d *Daemon) notOpen() error {
 	}
 	if holder := d.standby(); holder != "" {
 		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
-	}
-	if _, reason := d.health.State(); reason != "" {
-		return fmt.Errorf("%w: %s", errNotOpen, reason)
 	}
 	return errNotOpen
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/informd/informd/internal/daemon/internal/store"
+	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // TestJournalUsableBeforeItIsOpen: the series exists from the start, so that an alert fires
@@ -20,7 +21,7 @@ func TestJournalUsableBeforeItIsOpen(t *testing.T) {
 		t.Errorf("on a standby: %v", values)
 	}
 	d.waitingFor.Store(nil)
-	d.pipeline.Store(&pipeline{store: &store.Store{}})
+	d.pipeline.Store(&pipeline{store: &store.Store{Disk: journaltest.Open(t).Disk}})
 	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
 		t.Errorf("with an open journal: %v", values)
 	}

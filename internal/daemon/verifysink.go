@@ -162,7 +162,7 @@ func (v *sinkCheck) take(h event.Event) error {
 		if !ok {
 			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
 		}
-		if watched := v.pipeline.store.Watched.Load(); ok && !v.partial && !h.Op.Ends() && !upTo.before(at) && watched != nil && (*watched)(&e) {
+		if ok && !v.partial && !h.Op.Ends() && !upTo.before(at) && v.pipeline.store.Watches(&e) {
 			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
 	case want.seen || !v.whole || !want.routed:

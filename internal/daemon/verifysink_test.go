@@ -35,8 +35,9 @@ func TestVerifySinkWithOps(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := &store.Store{}
-			all := func(*event.Event) bool { return true }
-			s.Watched.Store(&all)
+			if err := s.Watch([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
+				t.Fatal(err)
+			}
 			v := newSinkCheck(&pipeline{store: s, logger: slog.New(slog.DiscardHandler)}, &delivery{
 				config: config.Sink{Name: "bus", Match: []config.Match{match}}, setup: deliver.Setup{Route: route},
 			})

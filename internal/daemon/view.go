@@ -38,7 +38,7 @@ func (o operator) history() (journal.History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.store.History, nil
+	return p.store.History(), nil
 }
 
 func (o operator) History(ctx context.Context, object string) (admin.Past, error) {
@@ -61,7 +61,7 @@ func (o operator) EachGap(ctx context.Context, take func(json.RawMessage) error)
 // of the config while none runs. It fails while an informd uses the log. Warnings
 // about the journal go to the log of this process.
 func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (found admin.History, err error) {
-	err = reading(ctx, c, log, func(reader journal.History) error {
+	err = reading(c, log, func(reader journal.History) error {
 		past, err := pastOf(ctx, reader, c, object)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Wr
 // ReadGaps is what a running informd says at /gaps, as [ReadHistory] is.
 func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin.Gaps, err error) {
 	found.Events = []json.RawMessage{}
-	err = reading(ctx, c, log, func(reader journal.History) error {
+	err = reading(c, log, func(reader journal.History) error {
 		return reader.EachGap(ctx, inJSON(func(e json.RawMessage) error {
 			found.Events = append(found.Events, e)
 			return nil
@@ -88,8 +88,8 @@ func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin
 }
 
 // reading opens the journal of the config to read it.
-func reading(ctx context.Context, c *config.Config, log io.Writer, read func(journal.History) error) error {
-	reader, closing, err := store.Read(ctx, c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
+func reading(c *config.Config, log io.Writer, read func(journal.History) error) error {
+	reader, closing, err := store.Read(c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
 	if err != nil {
 		return err
 	}

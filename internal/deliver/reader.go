@@ -50,9 +50,6 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 			return entries, nil
 		case interrupted:
 			continue
-		case errors.Is(err, journal.ErrMoved):
-			r.runner.resnapshotAgain()
-			continue
 		case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
 			return nil, err
 		case r.idle.Err() != nil && wait == r.idle:

@@ -93,7 +93,7 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 		d.counts.Refused++
 	}
 	d.done = append(d.done, k.Number)
-	// A file is written again for each drop. So if drops take long, several letters wait for one.
+	// Each drop waits for the disk. So if drops take long, several letters wait for one.
 	if time.Since(d.dropped) < d.took {
 		return nil
 	}

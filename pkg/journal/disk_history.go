@@ -47,7 +47,7 @@ type History interface {
 	// its present state; how many are kept before it is the journal's historyPerObject.
 	Each(ctx context.Context, of Object, take func(event.Event) error) error
 	// EachGap calls take with the gap events that the journal keeps, oldest first: those of targets,
-	// and the newest of single sinks ([event.Event.GapSink]); a nats journal has only the former.
+	// and the newest of single sinks ([event.Event.GapSink]).
 	EachGap(ctx context.Context, take func(event.Event) error) error
 }
 
@@ -144,7 +144,7 @@ const (
 func (j *Disk) DeadLetters(sink string) *DeadLetters { return &DeadLetters{j, sink} }
 
 // LetterCounts counts the dead letters of each sink that has any.
-func (j *Disk) LetterCounts(context.Context) (map[string]uint64, error) { return j.log.Letters(), nil }
+func (j *Disk) LetterCounts() map[string]uint64 { return j.log.Letters() }
 
 // Put keeps a letter, and returns when it is durable. The error wraps [ErrTooLarge] if a letter
 // without data may fit.

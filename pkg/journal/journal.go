@@ -4,10 +4,9 @@
 // The two sides share nothing else. Package dynwatch appends, and package deliver of the
 // program reads. This package knows neither Kubernetes nor any sink.
 //
-// [Disk] keeps the log in a directory, and package jetstream keeps it in a JetStream stream. Both are
-// the ledger as well: a later process reads the last event of every object, the checkpoint of every
-// target and the cursor of every sink from it. [OpenTemporary] opens a [Disk] that ends with its
-// process; a restart is a new snapshot.
+// [Disk] keeps the log in a directory. It is the ledger as well: a later process reads the last event of
+// every object, the checkpoint of every target and the cursor of every sink from it. [OpenTemporary]
+// opens a [Disk] that ends with its process; a restart is a new snapshot.
 package journal
 
 import (
@@ -23,17 +22,13 @@ import (
 // ErrClosed is the error of every method of a closed journal or cursor.
 var ErrClosed = errors.New("journal is closed")
 
-// ErrTooLarge says that a dead letter is larger than the limit of the journal's server, or than
-// the free capacity for dead letters. The journal may take the same one without data.
+// ErrTooLarge says that a dead letter is larger than the free capacity for dead letters. The journal
+// may take the same one without data.
 var ErrTooLarge = errors.New("too large for the dead-letter queue")
 
 // ErrFirstSnapshot is the error of a Rewind or Resnapshot during the first snapshot of a cursor.
 // That snapshot contains every object; the call can be repeated after it.
 var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
-
-// ErrMoved says that a cursor restarts after its last commit, because the journal was opened
-// again below it. A re-snapshot in progress has ended.
-var ErrMoved = errors.New("the cursor restarts after its last commit")
 
 // Entry is an event with its sequence in the log.
 type Entry struct {
@@ -143,7 +138,7 @@ type Noter interface {
 	// SetNote replaces the note. It is durable a moment later, and after Close.
 	SetNote(note string)
 	// KeepGap keeps a gap event that this reader alone gets, for [History]. The newest few stay. It is
-	// durable a moment later. A nats journal keeps none.
+	// durable a moment later.
 	KeepGap(e event.Event)
 }
 
@@ -181,17 +176,8 @@ type Stats struct {
 	// Lost counts the times that the log lacked events that it had acknowledged.
 	Lost uint64
 	// Appended and Written are bytes since the start: of appended events and other records, and of
-	// all writes to the disk, with those of compaction. Of a nats journal they are 0.
+	// all writes to the disk, with those of compaction.
 	Appended, Written uint64
-	// Oversize counts the events that are kept or delivered without their object, which was
-	// too large.
-	Oversize uint64
-	// Foreign counts the messages in the log that are no events of informd.
-	Foreign uint64
-	// Unstorable counts the events that the log's server never stores.
-	Unstorable uint64
-	// Overtaken counts how often [Log].Await stopped waiting for readers.
-	Overtaken uint64
 	// Dropped counts, by namespace, the events that a journal short of space removed before
 	// every cursor had passed them. See [AddDropped].
 	Dropped map[string]uint64

@@ -36,9 +36,9 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 	const n = 100 // of 1 MiB each, in a log that keeps less of them
 	var log logBuffer
 	c := &config.Config{Cluster: "test", Journal: config.Journal{
-		Type: config.JournalLog, Dir: t.TempDir(), MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
+		Type: config.JournalLog, Dir: t.TempDir(), MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
+	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	letters := deliver.NewDeadLetters("hook", st.Box("hook"))
+	letters := deliver.NewDeadLetters("hook", st.DeadLetters("hook"))
 	e := configMap(1, 1<<20)
 	for i := range n {
 		e.ResourceVersion = uint64(i) + 1

@@ -1,4 +1,3 @@
-// Package store opens the journal of a config (log, memory or nats) with everything below
-// it: the connection and the lease. It knows whether the journal
-// can be used now, and which failure only a restart resolves.
+// Package store opens the journal of a config. It makes sure that the journal is that of the cluster,
+// and knows which failure only a restart resolves.
 package store

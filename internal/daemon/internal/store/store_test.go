@@ -12,12 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"go.uber.org/goleak"
-
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/pkg/connection"
-	"github.com/informd/informd/pkg/natsconn"
 )
 
 // logBuffer is a log that is written by several at a time.
@@ -38,71 +33,12 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func natsServer(t *testing.T) *server.Server {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		JetStreamMaxStore: 1 << 30, JetStreamMaxMemory: 16 << 20,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server is not ready")
-	}
-	return s
-}
-
-// TestConnectionLost: the log reports that the connection to the journal is lost if its
-// server goes away, and not if informd ends.
-func TestConnectionLost(t *testing.T) {
-	for name, goes := range map[string]bool{"the server goes away": true, "informd ends": false} {
-		t.Run(name, func(t *testing.T) {
-			s := natsServer(t)
-			before := goleak.IgnoreCurrent()
-			var log logBuffer
-			c := &config.Config{Cluster: "test", Journal: config.Journal{
-				Type: config.JournalNATS, Config: natsconn.Config{Servers: connection.NewServers(s.ClientURL())},
-				MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
-			}}
-			st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			told := func() bool { return strings.Contains(log.String(), "journal connection lost") }
-			if goes {
-				s.Shutdown()
-				look := time.NewTicker(time.Millisecond)
-				defer look.Stop()
-				for end := time.After(time.Minute); !told(); {
-					select {
-					case <-look.C:
-					case <-end:
-						t.Fatal("not told")
-					}
-				}
-			}
-			if err := st.Close(); err != nil && !goes {
-				t.Error(err)
-			}
-			s.Shutdown()
-			s.WaitForShutdown()
-			goleak.VerifyNone(t, before) // the last callback has returned
-			if told() != goes {
-				t.Errorf("told: %t, want %t:\n%s", told(), goes, log.String())
-			}
-		})
-	}
-}
-
 // TestJournalDirRemoved: the journal fails when its directory is gone, and names it: the process
 // ends, and its supervisor begins another one.
 func TestJournalDirRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalLog, Dir: dir, MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
+	st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +69,7 @@ func TestMemoryJournal(t *testing.T) {
 				t.Setenv("TMPDIR", "/proc/none")
 			}
 			c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: test.set, MaxBytes: 1 << 20}}
-			st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), NewHealth(), func(string) {})
+			st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler), func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@
 //     backoff, and has a [State] and a reason: [Forbidden], [Waiting], [Stale] or [Degraded].
 //   - Lost history is reported as a gap event. The differences that a list shows are events as
 //     well, before or after the gap.
-//   - An error of Append, Await, Mark, Last or Reject stops the target for good, unless Close or
+//   - An error of Append, Mark, Last or Reject stops the target for good, unless Close or
 //     Apply ended the context. The state is [Stopped]. Close the Manager, and begin with a new
 //     one on a log that works. After an error of Restore, the target retries.
 //   - An object that is not valid goes to Reject, and the target continues.

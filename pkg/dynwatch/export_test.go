@@ -41,20 +41,19 @@ func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = inter
 // Limits are those of a walk, and how many revisions are listed one by one.
 type Limits struct {
 	Requests, Bodies int
-	Time, Patience   time.Duration
+	Time             time.Duration
 	Revisions        uint64
 }
 
 // Limits returns those of targets that start from now on.
 func (m *Manager) Limits() Limits {
 	l := m.limits
-	return Limits{l.Requests, l.Bodies, l.Time, l.Patience, l.Revisions}
+	return Limits{l.Requests, l.Bodies, l.Time, l.Revisions}
 }
 
 // SetLimits replaces them.
 func (m *Manager) SetLimits(l Limits) {
 	m.limits.Requests, m.limits.Bodies, m.limits.Time, m.limits.Revisions = l.Requests, l.Bodies, l.Time, l.Revisions
-	m.limits.Patience = l.Patience
 }
 
 // PlanCounting is [Plan] that looks at no more than so many objects one by one, and

@@ -42,8 +42,6 @@ type recorder struct {
 	dying bool
 	// kills has the process killed when it appends such an event, nil: none.
 	kills func(event.Event) bool
-	// readers is nil if there are none to wait for.
-	readers *readers
 	// forgets: nothing is kept that was appended.
 	forgets bool
 	// restoresNothing: nor is it known after a restart.
@@ -110,10 +108,6 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 	return event.Event{}, false, nil
 }
 
-func (r *recorder) Await(ctx context.Context, events []event.Event) (int, error) {
-	return r.readers.await(ctx, events)
-}
-
 // Append takes some control events aside, and is never full for them.
 func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	r.mu.Lock()
@@ -143,7 +137,6 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	if r.dying {
 		return errDying // nothing follows a mark that is lost
 	}
-	r.readers.append(events)
 	for _, e := range events {
 		if !e.Op.Control() || !r.repeats(e) {
 			r.events = append(r.events, e)

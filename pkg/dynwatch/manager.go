@@ -320,19 +320,6 @@ func (m *Manager) Close() {
 	m.clients.Close()
 }
 
-// LogReplaced makes every running target write its checkpoint again. If the log has lost its
-// events, every target also declares a gap and announces all of its objects again once it is
-// live. LogReplaced does not wait for that.
-func (m *Manager) LogReplaced(lost bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	targets := m.sorted()
-	run := m.newRun(targets)
-	for _, r := range targets {
-		r.target.Resnapshots.LogReplaced(run, lost)
-	}
-}
-
 // newTarget returns the target of a spec.
 func (m *Manager) newTarget(s spec.Spec) *target.Target {
 	o := &m.options

@@ -196,9 +196,6 @@ func (j *Disk) errOf(err error) error {
 	return err
 }
 
-// Await implements [Log]. No unread event is removed for a new one.
-func (j *Disk) Await(_ context.Context, events []event.Event) (int, error) { return len(events), nil }
-
 // Restore implements [Log].
 func (j *Disk) Restore(ctx context.Context, target string, last func(event.Event)) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {

@@ -11,8 +11,8 @@ import (
 //
 //   - Order: the log keeps the events of one Append, and of successive calls, in their order.
 //     Between targets there is no order.
-//   - Blocking: Append blocks while the log is full, and so holds back the watches. Await blocks
-//     for readers. Each call returns when its context ends.
+//   - Blocking: Append blocks while the log is full, and so holds back the watches. Each call
+//     returns when its context ends.
 //   - Errors: an error other than that of the context is final, because index and log can differ
 //     from then on. A log retries by itself whatever a retry can resolve. Only after an error of
 //     Restore does the target call again.
@@ -25,12 +25,6 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	// log. It keeps only strings and Unchanged of events. After it has returned, also with an
 	// error, Data may be overwritten.
 	Append(ctx context.Context, events []event.Event) error
-	// Await waits until the first event can be appended without removing an event that an
-	// open reader has not read. It returns how many leading events can. It does not wait for a
-	// reader that has not committed for some seconds, until that reader commits again.
-	// Await is for recovered history, which arrives as fast as informd reads it; live events
-	// must not wait for readers. A log that removes no unread event returns at once.
-	Await(ctx context.Context, events []event.Event) (n int, err error)
 	// Restore reads the state of a target, before its first Append. It calls last with the
 	// last event of each object of the target, terminal events included, in no order and
 	// without Data; the callee owns the event. It returns the last checkpoint.
@@ -42,9 +36,8 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	// resource, namespace and name. Its Data stays valid. It returns false if the log does not
 	// keep that event.
 	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
-	// Failed is closed when the log has failed for good: another process writes to it, or it
-	// has lost acknowledged events. The program ends then, and a new process continues. The
-	// channel is nil if that does not happen.
+	// Failed is closed when the log has failed for good. The program ends then, and a new
+	// process continues. The channel is nil if that does not happen.
 	Failed() <-chan struct{}
 	// Failure is the reason after Failed was closed, nil before.
 	Failure() error
@@ -60,11 +53,8 @@ type Checkpoint struct {
 }
 
 // Stateless has the methods of a [Log] that forgets each event, except Append: nothing to
-// restore, no reader to wait for, no failure. Embed it.
+// restore, no failure. Embed it.
 type Stateless struct{}
-
-// Await implements [Log].
-func (Stateless) Await(_ context.Context, events []event.Event) (int, error) { return len(events), nil }
 
 // Restore implements [Log]. There is no state.
 func (Stateless) Restore(ctx context.Context, _ string, _ func(event.Event)) (Checkpoint, error) {

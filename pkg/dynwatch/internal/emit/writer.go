@@ -51,8 +51,8 @@ type Meter interface {
 
 // Options are what a Writer keeps as it is.
 type Options struct {
-	// Append appends the first of some events to the log, and returns how many.
-	Append func(ctx context.Context, events []event.Event) (n int, err error)
+	// Append appends events to the log.
+	Append func(ctx context.Context, events []event.Event) error
 	// Log has the last events of objects.
 	Log    journal.Log
 	Meter  Meter
@@ -110,15 +110,12 @@ func (w *Writer) emit(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// Flush appends the batch to the log and blocks while the log is full, or while a
-// reader of the log is to read history first.
+// Flush appends the batch to the log and blocks while the log is full.
 func (w *Writer) Flush(ctx context.Context) error {
-	for rest := w.pending.events; len(rest) > 0; {
-		n, err := w.Append(ctx, rest)
-		if err != nil {
+	if len(w.pending.events) > 0 {
+		if err := w.Append(ctx, w.pending.events); err != nil {
 			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
-		rest = rest[n:]
 	}
 	clear(w.pending.events) // do not keep the bodies alive
 	w.pending = batch{events: w.pending.events[:0]}

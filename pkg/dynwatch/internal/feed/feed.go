@@ -75,7 +75,11 @@ type Feed struct {
 	rejections map[string]uint64
 	// Sweeps numbers the sweeps, for the marks in the index.
 	Sweeps uint32
-	Await  await
+	// Head is the resource's revision when the watch was opened.
+	Head uint64
+	// Stalled is when an append ended that took long: the watch has perhaps brought
+	// more by then than was read of it.
+	Stalled time.Time
 	// Progress is how far the watches have come.
 	Progress listwatch.Progress
 	// Pause follows an error of the API server.
@@ -123,7 +127,6 @@ func New(o Options) *Feed {
 		Cluster: o.Cluster, Target: f.Name, Namespace: o.Spec.Namespace, Index: f.Index,
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
-	f.Await.left = f.Limits.Patience
 	f.ResetPause()
 	return f
 }

@@ -12,9 +12,6 @@ type Limits struct {
 	Requests int
 	Time     time.Duration
 	Width    int
-	// Patience bounds how long a target waits for readers of the log until it is live
-	// again. Etcd keeps its history for five minutes.
-	Patience time.Duration
 	// Bodies is how many bytes of older states of one name a walk holds.
 	Bodies int
 	// Revisions bounds a range that is listed one by one, objects the sum of what
@@ -28,7 +25,7 @@ type Limits struct {
 // DefaultLimits are those of the daemon.
 func DefaultLimits() Limits {
 	return Limits{
-		Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Patience: time.Minute, Bodies: 4 << 20,
+		Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Bodies: 4 << 20,
 		Revisions: 200, Objects: 200_000, Suspects: 10_000,
 	}
 }

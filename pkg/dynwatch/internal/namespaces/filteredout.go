@@ -14,7 +14,6 @@ import (
 // tellLeftOut tells what frames said that were left out, as etcd has it, oldest first.
 // It returns the revision up to which all is told.
 func (t *Follower) tellLeftOut(ctx context.Context, frames []selection.LeftFrame, from uint64) (told uint64, err error) {
-	defer t.Await.History()()
 	told = from
 	for _, f := range frames {
 		if f.RV <= from {

@@ -29,9 +29,9 @@ func (t *Reconciler) retrace(ctx context.Context, to uint64) (bool, error) {
 	}
 	// A negative number gives back requests that were not made: reserveN subtracts it.
 	defer func() { t.Clients.Ranges.AllowN(time.Now(), -unused) }()
-	began, waited := time.Now(), t.Await.Waited
+	began := time.Now()
 	for l.From < to {
-		if time.Since(began)-(t.Await.Waited-waited) > t.Limits.Time {
+		if time.Since(began) > t.Limits.Time {
 			return false, nil
 		}
 		unused -= pages

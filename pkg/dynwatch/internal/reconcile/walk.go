@@ -76,9 +76,9 @@ func (t *Reconciler) walk(ctx context.Context, queries []recovery.Query) error {
 		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.Requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
 		Lenient: l.Lenient,
 	}
-	began, waited := time.Now(), t.Await.Waited
+	began := time.Now()
 	err := t.emitWalk(ctx, w, t.Limits.Time-l.Spent)
-	l.Spent += time.Since(began) - (t.Await.Waited - waited)
+	l.Spent += time.Since(began)
 	l.Requests += w.Asked
 	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
 	l.Answers += w.Answers
@@ -100,9 +100,7 @@ func (t *Reconciler) emitWalk(ctx context.Context, w *recovery.Walk, left time.D
 	// ends the target.
 	walking, stop := context.WithCancel(ctx)
 	defer stop()
-	t.Await.Walking = recovery.NewAllowance(walking, left)
-	defer t.Await.Walked()
-	results := w.Start(walking, stop, t.Await.Walking)
+	results := w.Start(walking, stop, left)
 	tick := time.NewTicker(walkTick)
 	defer tick.Stop()
 	var err error

@@ -80,14 +80,15 @@ type Walk struct {
 	closed time.Time
 }
 
-// Start starts the walkers, which end with ctx, or one of which ends all by stop. The channel
-// is closed when all have ended.
-func (w *Walk) Start(ctx context.Context, stop func(), left *Allowance) <-chan Result {
+// Start starts the walkers, which end with ctx, or one of which ends all by stop. They make no
+// request when the time that is left is over. The channel is closed when all have ended.
+func (w *Walk) Start(ctx context.Context, stop func(), left time.Duration) <-chan Result {
 	w.results = make(chan Result)
+	asking, end := context.WithTimeout(ctx, left)
 	var walkers sync.WaitGroup
 	for range min(w.Width, len(w.Queries)) {
 		walkers.Go(func() {
-			if err := w.run(ctx, left.asking); err != nil {
+			if err := w.run(ctx, asking); err != nil {
 				w.fail(err)
 				stop()
 			}
@@ -95,7 +96,7 @@ func (w *Walk) Start(ctx context.Context, stop func(), left *Allowance) <-chan R
 	}
 	go func() {
 		walkers.Wait()
-		left.end()
+		end()
 		close(w.results)
 	}()
 	return w.results

@@ -1,3 +1,3 @@
 // Package resnapshot announces the objects of a target again: on a schedule, on request, and
-// after the journal has lost its events.
+// where the log has no bounds of a snapshot of the target.
 package resnapshot

@@ -27,10 +27,6 @@ const reannounceStep = 50 * time.Millisecond
 // Repeater announces the objects of a target again.
 type Repeater struct {
 	*sweep.Sweeper
-	// relogs are the notices that the log was replaced: see relog.go.
-	relogs chan Notice
-	// relost is the cursor at the last loss of the log's events, 0 before the first.
-	relost uint64
 	// BoundsMissing is the run of the re-snapshot that emits the first begin and synced events
 	// of the target, 0 if the log has them.
 	BoundsMissing uint64
@@ -52,7 +48,7 @@ type Repeater struct {
 // New returns the Repeater of a target.
 func New(s *sweep.Sweeper) *Repeater {
 	t := &Repeater{
-		Sweeper: s, Schedule: schedule.New(s.Name, s.Spec.Resync, s.Timing.Clock), relogs: make(chan Notice, 1),
+		Sweeper: s, Schedule: schedule.New(s.Name, s.Spec.Resync, s.Timing.Clock),
 		Requests: make(chan Request), Timer: time.NewTimer(s.Timing.Tick),
 		fresh: kube.Backoff(5*s.Timing.Backoff, 10*s.Timing.BackoffCap),
 	}

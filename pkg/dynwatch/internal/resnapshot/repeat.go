@@ -165,7 +165,7 @@ func (t *Repeater) Conclude(ctx context.Context) error {
 	s := t.resnapshot
 	switch {
 	case s == nil && t.BoundsMissing != 0 && t.Whole():
-		return t.insist(ctx, t.BoundsMissing)
+		return t.Begin(ctx, Request{Run: t.BoundsMissing, insist: true, Reply: make(chan Result, 1)})
 	case s == nil || !s.listed || !t.Whole():
 		return nil
 	}
@@ -209,7 +209,7 @@ func (t *Repeater) answerResnapshot(err error) {
 		t.Logger.Info("re-snapshot complete", "run", s.Run, "count", s.objects)
 	}
 	if s.insist {
-		t.Marks.Soon() // which says no longer that objects are missing in the log
+		t.Marks.Soon() // which says no longer that the bounds are missing
 	}
 	s.Reply <- Result{Revision: s.rv, Objects: s.objects, Err: err}
 }

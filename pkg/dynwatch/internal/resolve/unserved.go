@@ -88,7 +88,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 func (t *Resolver) endAll(ctx context.Context, reason string, at uint64) error {
 	lost := t.Unwatched.lost()
 	if t.Notice.Custom.Load() {
-		lost = t.Unwatched.lostOfCustom(t.Notice.Removed.Load(), t.Await.Stalled)
+		lost = t.Unwatched.lostOfCustom(t.Notice.Removed.Load(), t.Stalled)
 	}
 	if t.Index.Len() == 0 && t.Lost == nil && !lost {
 		return nil

@@ -30,7 +30,7 @@ func (t *Sweeper) CheckRollback(ctx context.Context) (bool, error) {
 	case found:
 		t.rollBack()
 	default:
-		t.Await.Opens(rv, t.Limits.Patience)
+		t.Head = rv
 	}
 	return found, err
 }

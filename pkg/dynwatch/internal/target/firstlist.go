@@ -45,7 +45,6 @@ func (f *firstList) ended(err error) bool {
 // snapshot is the target's first list: everything in it is announced, between a begin
 // and a synced event.
 func (t *Target) snapshot(ctx context.Context) error {
-	t.relogFirst()
 	f := &t.list
 	if t.First.Began == 0 {
 		if err := t.beginFirst(ctx); err != nil {
@@ -75,9 +74,6 @@ func (t *Target) snapshot(ctx context.Context) error {
 			f.sweep = nil
 		}
 		return err
-	}
-	if t.relogFirst() {
-		return nil
 	}
 	return t.complete(ctx, rv)
 }
@@ -162,14 +158,4 @@ func (t *Target) complete(ctx context.Context, rv uint64) error {
 	t.Status.Progressed()
 	t.ResetPause()
 	return t.MarkNow(ctx)
-}
-
-// relogFirst reports whether the journal has lost the first list, which then begins again.
-func (t *Target) relogFirst() bool {
-	lost := t.Resnapshots.LostFirst()
-	if lost {
-		t.Logger.Warn("journal lost the first list; reading it again", "reason", recovery.ReasonJournal)
-		t.list, t.First = firstList{}, feed.FirstRun{Lost: true}
-	}
-	return lost
 }

@@ -49,7 +49,7 @@ func (t *Target) follow(ctx context.Context) error {
 	t.Status.Watches.Add(1)
 	began := time.Now()
 	defer func() { t.Status.WatchTime.Add(int64(time.Since(began))) }()
-	t.Progress.Opened(t.Cursor, t.Await.Head)
+	t.Progress.Opened(t.Cursor, t.Head)
 	t.Opened = t.Resume()
 	if err := t.showWatch(ctx); err != nil {
 		return err
@@ -147,8 +147,6 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			t.Resnapshots.Continue(ctx)
 		case request := <-t.Resnapshots.Due():
 			err = t.Resnapshots.Begin(ctx, request)
-		case notice := <-t.Resnapshots.Replaced():
-			err = t.Resnapshots.TakeReplaced(ctx, notice)
 		case answer := <-t.questions():
 			answer(t.Feed)
 		case object, more := <-t.Resnapshots.Objects():
@@ -233,7 +231,6 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if !leftOut && len(t.Dropped.Doubtful) > 0 {
 		delete(t.Dropped.Doubtful, t.Index.Handle(t.Index.Get(namespace, name))) // what was dropped has no frames
 	}
-	defer t.Await.Frame(rv)()
 	switch {
 	case leftOut: // but the cursor moves on
 	case w.Err != nil:
@@ -308,7 +305,7 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 		}
 		return t.Losses.Settle(ctx)
 	case t.suspect && t.rests(q):
-		q.confirmed = max(t.Await.Head, t.Cursor)
+		q.confirmed = max(t.Head, t.Cursor)
 	case t.suspect:
 		rv, same, err := t.MatchesList(ctx)
 		if err != nil {

@@ -26,14 +26,11 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	switch {
 	case o.ResourceVersion < max(t.Cursor, t.Ahead), o.ResourceVersion <= t.EndedAt(o.Namespace, o.Name):
 		return false, t.gathered(ctx)
-	case t.Await.Past(o.ResourceVersion):
-		return false, t.gathered(ctx) // waits for readers
 	case e == nil:
 		op = event.Added
 	case !t.Index.IsUID(e, o.UID), o.ResourceVersion <= t.Index.Newest(e):
 		return false, t.gathered(ctx)
 	}
-	t.Await.Passed()
 	if err := t.Announce(ctx, op, o, e, false); err != nil {
 		return false, err
 	}

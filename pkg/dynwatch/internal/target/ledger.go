@@ -22,7 +22,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
-	if t.Resnapshots.Insists() || t.First.Lost {
+	if t.First.Lost {
 		m.Lost = recovery.ReasonJournal
 	}
 	if m.Turning != "" {

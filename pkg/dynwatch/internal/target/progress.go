@@ -113,7 +113,7 @@ func (t *Target) compareIfLasting(ctx context.Context, err error) error {
 // list that fails proves nothing, and another one follows.
 func (t *Target) compareEnded(ctx context.Context) error {
 	p := &t.Progress
-	if !p.Again(t.Cursor, t.Await.Head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
+	if !p.Again(t.Cursor, t.Head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
 		return nil
 	}
 	_, same, err := t.MatchesList(ctx)

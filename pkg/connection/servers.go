@@ -1,10 +1,9 @@
 // Package connection holds the keys of a config that say where a server is and how
-// informd logs in there: servers, auth and tls. Every sink and the journal have the same
-// keys, in the same shape.
+// informd logs in there: servers, auth and tls. All sinks have the same keys, in the same shape.
 //
 // The package decodes nothing and connects to nothing: it checks the keys that all types
 // have in common, and reads the files that the keys name. Each type defines the form of its
-// addresses and the keys of auth that its servers understand. Packages natsconn, kafka and
+// addresses and the keys of auth that its servers understand. Packages nats, kafka and
 // webhook call it, and the config decodes into its types.
 package connection
 

@@ -50,7 +50,12 @@ func useJetStream(c *nats.Config) { c.JetStream, c.Create.HistoryPerObject = tru
 // open opens the sink and closes it at the end of the test, unless the test does.
 func open(t *testing.T, c *nats.Config) sink.Sink {
 	t.Helper()
-	s, err := c.Open(t.Context(), sinktest.Env(t))
+	return openIn(t, c, sinktest.Env(t))
+}
+
+func openIn(t *testing.T, c *nats.Config, env sink.Env) sink.Sink {
+	t.Helper()
+	s, err := c.Open(t.Context(), env)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	client "github.com/nats-io/nats.go"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -53,7 +53,20 @@ const (
 
 // Config is the options of a nats sink.
 type Config struct {
-	natsconn.Config `yaml:",inline"`
+	// Servers are the addresses of one or more servers of one cluster, as in
+	// [nats://a:4222, nats://b:4222]. An address with tls:// requires TLS. It may hold a user
+	// and password, or a token in place of the user.
+	Servers connection.Servers `yaml:"servers"`
+	// Auth takes username with passwordFile or password, tokenFile or token, credsFile, or
+	// nkeyFile. The files are read again for every connection, the seed of an nkey after the
+	// server has refused the old one.
+	Auth connection.Auth `yaml:"auth"`
+	TLS  connection.TLS  `yaml:"tls"`
+	// AllowInsecureAuth permits a password or token on a connection without TLS to a server
+	// on another machine, and events without a warning. It also permits connections without
+	// TLS to further servers that the first ones announce. Otherwise informd uses only those in
+	// Servers, unless every connection has TLS.
+	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
 
 	// Format is [Binary], [CloudEvents] or [Raw].
 	Format Format `yaml:"format" enum:"binary,cloudevents,raw"`
@@ -89,7 +102,7 @@ func (c *Create) Toggle(on bool) { c.Never = !on }
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := c.Config.Validate()
+	problems := c.validateConnection()
 	add := func(key, format string, args ...any) {
 		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
 	}
@@ -131,12 +144,6 @@ func badInStreamName(r rune) bool {
 
 func (c *Config) form() form { return form{prefix: c.SubjectPrefix, format: c.Format} }
 
-// Publishes returns the addresses of the servers, which may hold passwords, and the prefix
-// of all subjects.
-func (c *Config) Publishes() (servers []string, prefix string) {
-	return c.Servers.Reveal(), c.SubjectPrefix
-}
-
 // Destination implements [sink.Destined]: a stream has an identity.
 func (c *Config) Destination() (name string, identified bool) {
 	return c.SubjectPrefix, c.JetStream
@@ -146,7 +153,7 @@ func (c *Config) Destination() (name string, identified bool) {
 // read, and does not wait for the server.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	// The link reads the files again for every connection.
-	options := func() (client.Options, error) { return c.Options("informd/" + env.Cluster + "/" + env.Name) }
+	options := func() (client.Options, error) { return c.options("informd/" + env.Cluster + "/" + env.Name) }
 	if _, err := options(); err != nil {
 		return nil, err
 	}

@@ -8,17 +8,11 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/informd/informd/pkg/natsconn"
-	"github.com/informd/informd/pkg/natsconn/refusal"
 	"github.com/informd/informd/pkg/sink"
 )
 
 // codeSubjectsOverlap is a JetStream error that the client library has no name for.
 const codeSubjectsOverlap jetstream.ErrorCode = 10065
-
-// explain adds what to do to errors that only the user can correct. explain(nil) is
-// nil.
-func explain(err error) error { return natsconn.Explain(err, "") }
 
 // orEOF gives the silent end of a connection a name.
 func orEOF(err error) error {
@@ -32,16 +26,16 @@ func orEOF(err error) error {
 // can never be delivered. An error of an unknown kind may be caused by this message. All
 // others end when an operator acts.
 func explainAck(err error, stream string) error {
-	switch refusal.Of(err) {
-	case refusal.Oversized, refusal.Never:
+	switch refusalOf(err) {
+	case refusedForGood:
 		return sink.Permanent(fmt.Errorf("stream %s refuses the event for its size: %w", stream, err))
-	case refusal.Full:
+	case refusedFull:
 		return fmt.Errorf("stream %s is full: %w; raise its limits, or those of the server or the account, or purge it", stream, err)
-	case refusal.Stale:
+	case refusedStale:
 		return fmt.Errorf("stream %s received another message for this object meanwhile: %w", stream, err)
-	case refusal.Unknown:
+	case refusedUnknown:
 		return sink.Unknown(fmt.Errorf("stream %s refuses the event: %w", stream, err))
-	case refusal.Passing:
+	case refusedForNow:
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse):

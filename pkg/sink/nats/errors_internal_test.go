@@ -9,8 +9,7 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// TestRefusalsOfAStream: package refusal classifies all errors of the server; here is what
-// follows for an event.
+// TestRefusalsOfAStream: what follows for an event.
 func TestRefusalsOfAStream(t *testing.T) {
 	answer := func(status int, code jetstream.ErrorCode) error {
 		return &jetstream.APIError{Code: status, ErrorCode: code, Description: "no"}

@@ -29,7 +29,7 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(event.Event)
 	if !c.JetStream {
 		return errNoStream
 	}
-	options, err := c.Options("informd/" + env.Cluster + "/" + env.Name + "/verify")
+	options, err := c.options("informd/" + env.Cluster + "/" + env.Name + "/verify")
 	if err != nil {
 		return err
 	}

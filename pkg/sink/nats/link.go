@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// dialTimeout bounds the making of a connection to one server.
-	dialTimeout = 2 * time.Second
 	// connectPatience is how long a Write waits for a connection that is being made.
 	connectPatience = 5 * time.Second
 	// cutDelay is how long after the end of its context a Write may still be

@@ -11,8 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/internal/ackwait"
-	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 const (
@@ -45,13 +43,13 @@ type streamSink struct {
 	// found takes the identity of the stream; nil: no caller asks.
 	found func(identity string)
 	// patience is how long an acknowledgement may take, and asking an answer.
-	patience, asking *ackwait.Wait
+	patience, asking *ackWait
 }
 
 func newStreamSink(l *link, f form, cluster string, config jetstream.StreamConfig) *streamSink {
 	return &streamSink{
 		link: l, logger: l.logger, form: f, cluster: cluster, config: config, doubt: window,
-		patience: ackwait.New(ackTimeout), asking: ackwait.New(requestTimeout),
+		patience: newAckWait(ackTimeout), asking: newAckWait(requestTimeout),
 	}
 }
 
@@ -93,7 +91,7 @@ var errNoAnswer = errors.New("no answer in time")
 // another informd has died, the newest messages are its own.
 func passing(err error) bool {
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) || errors.Is(err, client.ErrDisconnected) ||
-		refusal.Of(err) == refusal.Stale
+		refusalOf(err) == refusedStale
 }
 
 func (s *streamSink) Close(ctx context.Context) error { return s.link.close(ctx) }

@@ -169,8 +169,8 @@ func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context)
 }
 
 func (s *streamSink) explainCreate(ctx context.Context, err error) error {
-	var refusal *jetstream.APIError
-	if !errors.As(err, &refusal) || refusal.ErrorCode != codeSubjectsOverlap {
+	var answer *jetstream.APIError
+	if !errors.As(err, &answer) || answer.ErrorCode != codeSubjectsOverlap {
 		return explainAPI(err)
 	}
 	owner := "another stream"
@@ -181,7 +181,7 @@ func (s *streamSink) explainCreate(ctx context.Context, err error) error {
 		}
 		return err
 	})
-	return fmt.Errorf("%s already has some of the subjects %s; set another subjectPrefix, or set stream to its name if it is not the stream of a journal",
+	return fmt.Errorf("%s already has some of the subjects %s; set another subjectPrefix, or set stream to its name",
 		owner, s.config.Subjects[0])
 }
 

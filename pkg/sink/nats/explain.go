@@ -1,4 +1,4 @@
-package natsconn
+package nats
 
 import (
 	"crypto/tls"
@@ -11,28 +11,27 @@ import (
 	client "github.com/nats-io/nats.go"
 )
 
-// Explain adds what to do to errors of a connection that only the user can correct.
-// Section is the path of [Config] in the user's config, with a dot: "journal.", or "".
-// Explain(nil, section) is nil.
-func Explain(err error, section string) error {
+// explain adds what to do to errors of a connection that only the user can correct. explain(nil) is
+// nil.
+func explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	if refused(err) {
-		return fmt.Errorf("the server refuses the credentials: %w; check %[2]sauth, or the user in %[2]sservers", err, section)
+		return fmt.Errorf("the server refuses the credentials: %w; check auth, or the user in servers", err)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the server's certificate is not trusted: %w; check %[2]stls.caFile and %[2]stls.serverName", err, section)
+		return fmt.Errorf("the server's certificate is not trusted: %w; check tls.caFile and tls.serverName", err)
 	}
 	// crypto/tls has no exported type for alerts of the other side.
 	if said, ok := errors.AsType[*net.OpError](err); ok && said.Op == "remote error" || errors.Is(err, client.ErrTLS) {
-		return fmt.Errorf("TLS fails: %w; if the server requires a client certificate, set %[2]stls.certFile and %[2]stls.keyFile", err, section)
+		return fmt.Errorf("TLS fails: %w; if the server requires a client certificate, set tls.certFile and tls.keyFile", err)
 	}
 	if errors.Is(err, client.ErrPermissionViolation) {
-		return fmt.Errorf("the server denies a permission: %w; docs/sinks/nats.md and docs/ha.md list the permissions", err)
+		return fmt.Errorf("the server denies a permission: %w; docs/sinks/nats.md lists the permissions", err)
 	}
 	if errors.Is(err, client.ErrSecureConnWanted) {
-		return fmt.Errorf("the server has no TLS: %w; enable TLS on the server, or use nats:// and remove %[2]stls", err, section)
+		return fmt.Errorf("the server has no TLS: %w; enable TLS on the server, or use nats:// and remove tls", err)
 	}
 	return err
 }

@@ -1,11 +1,4 @@
-// Package ackwait computes how long to wait for the answer of a JetStream server before
-// sending the request again. The journal and the nats sink use it.
-//
-// A server that elects a leader loses requests in flight. A long wait for each of them would
-// lengthen every election. A short wait would make a slow server take each request many
-// times. So the wait is short, unless the server has answered slowly before, or has not
-// answered for longer than an election takes.
-package ackwait
+package nats
 
 import (
 	"sync"
@@ -13,8 +6,8 @@ import (
 )
 
 const (
-	// Shortest is the wait for a server that answers fast.
-	Shortest = 500 * time.Millisecond
+	// shortestWait is the wait for a server that answers fast.
+	shortestWait = 500 * time.Millisecond
 	// election is how long the wait stays short while no answer comes.
 	election = 15 * time.Second
 	// margin is how many times longer the wait is than the slowest recent answer took.
@@ -23,8 +16,14 @@ const (
 	memory = 64
 )
 
-// Wait is how long to wait. Its methods may be called concurrently.
-type Wait struct {
+// ackWait is how long to wait for the answer of a JetStream server before sending the request again.
+// Its methods may be called concurrently.
+//
+// A server that elects a leader loses requests in flight. A long wait for each of them would
+// lengthen every election. A short wait would make a slow server take each request many
+// times. So the wait is short, unless the server has answered slowly before, or has not
+// answered for longer than an election takes.
+type ackWait struct {
 	longest time.Duration
 	now     func() time.Time
 
@@ -34,14 +33,14 @@ type Wait struct {
 	grown  int           // how often the wait was doubled since the election should be over
 }
 
-// New returns a wait that is at most longest.
-func New(longest time.Duration) *Wait { return &Wait{longest: longest, now: time.Now} }
+// newAckWait returns a wait that is at most longest.
+func newAckWait(longest time.Duration) *ackWait { return &ackWait{longest: longest, now: time.Now} }
 
 // Now is how long to wait for a request that is sent now.
-func (w *Wait) Now() time.Duration {
+func (w *ackWait) Now() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wait := max(Shortest, margin*w.slow)
+	wait := max(shortestWait, margin*w.slow)
 	for range w.grown {
 		if wait *= 2; wait >= w.longest {
 			break
@@ -51,7 +50,7 @@ func (w *Wait) Now() time.Duration {
 }
 
 // Answered says that an answer came, and what it took.
-func (w *Wait) Answered(took time.Duration) {
+func (w *ackWait) Answered(took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent, w.grown = time.Time{}, 0
@@ -63,7 +62,7 @@ func (w *Wait) Answered(took time.Duration) {
 }
 
 // Unanswered says that no answer came in time.
-func (w *Wait) Unanswered() {
+func (w *ackWait) Unanswered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()

@@ -1,4 +1,4 @@
-package natsconn
+package nats
 
 import (
 	"crypto/tls"
@@ -26,10 +26,10 @@ const (
 	stallTimeout = 30 * time.Second
 )
 
-// Options reads the credentials and returns the options of a connection, with the
+// options reads the credentials and returns the options of a connection, with the
 // name that the server shows for it. The connection reconnects without a limit, and
 // refuses to publish meanwhile.
-func (c *Config) Options(name string) (client.Options, error) {
+func (c *Config) options(name string) (client.Options, error) {
 	o := client.GetDefaultOptions()
 	o.Servers = c.Servers.Reveal()
 	o.Name = name

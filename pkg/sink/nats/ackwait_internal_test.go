@@ -1,11 +1,9 @@
-package ackwait_test
+package nats
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/informd/informd/pkg/internal/ackwait"
 )
 
 const longest = 5 * time.Second
@@ -13,10 +11,10 @@ const longest = 5 * time.Second
 // TestElection: while a server elects a leader the wait stays short, and grows later.
 func TestElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ackwait.New(longest)
+		w := newAckWait(longest)
 		for began := time.Now(); time.Since(began) < 15*time.Second; {
-			if got := w.Now(); got != ackwait.Shortest {
-				t.Fatalf("after %v the wait is %v, want %v", time.Since(began), got, ackwait.Shortest)
+			if got := w.Now(); got != shortestWait {
+				t.Fatalf("after %v the wait is %v, want %v", time.Since(began), got, shortestWait)
 			}
 			<-time.After(w.Now())
 			w.Unanswered()
@@ -29,15 +27,15 @@ func TestElection(t *testing.T) {
 			t.Errorf("later the wait is %v, want %v", got, longest)
 		}
 		w.Answered(time.Millisecond)
-		if got := w.Now(); got != ackwait.Shortest {
-			t.Errorf("after an answer the wait is %v, want %v", got, ackwait.Shortest)
+		if got := w.Now(); got != shortestWait {
+			t.Errorf("after an answer the wait is %v, want %v", got, shortestWait)
 		}
 	})
 }
 
 // TestSlow: a server that answers slowly gets the time that it needs, until it is fast.
 func TestSlow(t *testing.T) {
-	w := ackwait.New(longest)
+	w := newAckWait(longest)
 	w.Answered(time.Second)
 	w.Answered(time.Millisecond)
 	if got := w.Now(); got < 3*time.Second || got > longest {
@@ -50,7 +48,7 @@ func TestSlow(t *testing.T) {
 	for range 1000 {
 		w.Answered(time.Millisecond)
 	}
-	if got := w.Now(); got != ackwait.Shortest {
+	if got := w.Now(); got != shortestWait {
 		t.Errorf("the wait is %v when the server has been fast for long", got)
 	}
 }

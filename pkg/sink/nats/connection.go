@@ -1,6 +1,4 @@
-// Package natsconn has the connection keys of the nats sink and the nats journal (servers,
-// auth, tls), and converts them into options of nats.go. It makes no connection.
-package natsconn
+package nats
 
 import (
 	"fmt"
@@ -12,26 +10,8 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Config is the part of a config about the connection.
-type Config struct {
-	// Servers are the addresses of one or more servers of one cluster, as in
-	// [nats://a:4222, nats://b:4222]. An address with tls:// requires TLS. It may hold a user
-	// and password, or a token in place of the user.
-	Servers connection.Servers `yaml:"servers"`
-	// Auth takes username with passwordFile or password, tokenFile or token, credsFile, or
-	// nkeyFile. The files are read again for every connection, the seed of an nkey after the
-	// server has refused the old one.
-	Auth connection.Auth `yaml:"auth"`
-	TLS  connection.TLS  `yaml:"tls"`
-	// AllowInsecureAuth permits a password or token on a connection without TLS to a server
-	// on another machine, and events without a warning. It also permits connections without
-	// TLS to further servers that the first ones announce. Otherwise informd uses only those in
-	// Servers, unless every connection has TLS.
-	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
-}
-
-// Validate names what is wrong with the options, by key.
-func (c *Config) Validate() []sink.Problem {
+// validateConnection names what is wrong with the keys of the connection.
+func (c *Config) validateConnection() []sink.Problem {
 	problems := c.Servers.Validate("nats://nats-1:4222, nats://nats-2:4222", wrongAddress)
 	problems = append(problems, c.Auth.Validate("NATS", connection.Username, connection.Password, connection.PasswordFile,
 		connection.Token, connection.TokenFile, connection.CredsFile, connection.NkeyFile)...)

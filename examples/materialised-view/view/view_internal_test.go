@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"os"
 	"regexp"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -67,111 +65,45 @@ func TestComplete(t *testing.T) {
 	expect("in another stream", true)
 }
 
-// logged gets each line of a log.
-type logged chan string
+// idleStream is a stream that exists.
+type idleStream struct {
+	jetstream.Stream
 
-func (l logged) Write(line []byte) (int, error) {
-	l <- string(line)
-	return len(line), nil
+	created time.Time
 }
 
-// serve starts a server and connects to it.
-func serve(t *testing.T) *nats.Conn {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	conn, err := nats.Connect(s.ClientURL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	return conn
+func (s idleStream) Info(context.Context, ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	return &jetstream.StreamInfo{Created: s.created}, nil
 }
 
-// TestOutageIsLogged: the log has the beginning and the end of each outage, also if one has
-// the same cause as the one before.
-func TestOutageIsLogged(t *testing.T) {
-	conn := serve(t)
-	log := make(logged, 1000)
-	v, err := New(conn, Options{Stream: "S", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- v.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the view ended: %v", err)
-		}
-	}()
-	wait := func(text string) {
-		t.Helper()
-		for deadline := time.After(time.Minute); ; {
-			select {
-			case line := <-log:
-				if strings.Contains(line, text) {
-					return
-				}
-			case <-deadline:
-				t.Fatalf("the log lacks %q", text)
-			}
-		}
-	}
-	const missing, again = "find stream: ", "reading the stream again"
-	wait(missing)
-	create := func() {
-		t.Helper()
-		if _, err := v.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"events.>"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	create()
-	wait(again)
-	if err := v.js.DeleteStream(t.Context(), "S"); err != nil {
-		t.Fatal(err)
-	}
-	wait(missing)
-	create()
-	wait(again)
+// idleConsumer has delivered a message, and has others to deliver.
+type idleConsumer struct {
+	jetstream.Consumer
+
+	pending uint64
+}
+
+func (c idleConsumer) Info(context.Context) (*jetstream.ConsumerInfo, error) {
+	return &jetstream.ConsumerInfo{NumPending: c.pending, Delivered: jetstream.SequenceInfo{Consumer: 1}}, nil
 }
 
 // TestIdle: that no message came for a while is not enough for the end of the stream.
 func TestIdle(t *testing.T) {
-	conn := serve(t)
-	v, err := New(conn, Options{Stream: "S"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := v.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"events.>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.js.Publish(t.Context(), "events.one", nil); err != nil {
-		t.Fatal(err)
-	}
-	v.begin(stream.CachedInfo().Created, 1)
-	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect := func(when string, delivered uint64, want bool) {
+	v := &View{table: newTable()}
+	created := time.Unix(1, 0)
+	v.begin(created, 1)
+	expect := func(when string, pending, delivered uint64, want bool) {
 		t.Helper()
-		if err := v.idle(t.Context(), stream, consumer, delivered); err != nil || v.reached != want {
+		if err := v.idle(t.Context(), idleStream{created: created}, idleConsumer{pending: pending}, delivered); err != nil || v.reached != want {
 			t.Errorf("%s: the end is reached: %v, %v", when, v.reached, err)
 		}
 	}
-	expect("a message is pending", 0, false)
-	if _, err := consumer.Next(); err != nil {
-		t.Fatal(err)
+	expect("a message is pending", 1, 1, false)
+	expect("a message is on its way", 0, 0, false)
+	expect("all messages came", 0, 1, true)
+	if err := v.idle(t.Context(), idleStream{created: time.Unix(2, 0)}, idleConsumer{}, 1); !errors.Is(err, errReplaced) {
+		t.Errorf("in another stream: %v", err)
 	}
-	expect("a message is on its way", 0, false)
-	expect("all messages came", 1, true)
 }
 
 // TestPage: the messages on the page are those that the view reads.

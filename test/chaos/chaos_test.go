@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	CHAOS_SEED      of all choices (default: from the clock; it is printed)
 //	CHAOS_MINUTES   of faults (default: 4)
 //	CHAOS_FAULTS    names or ids, as "N1,N7-drip" (default: all that are possible)
-//	CHAOS_JOURNAL   log, memory or nats (default: log)
+//	CHAOS_JOURNAL   log or memory (default: log)
 //	CHAOS_INFORMDS  how many at once (default: 1)
 //	CHAOS_SECOND    version of the second API server: 1.32.0 (default: that of the first)
 //	CHAOS_BASELINE  1: the hand-written informer program in informd's place; it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/informd/informd/test/cluster/proc"
@@ -49,10 +48,6 @@ func informdFaults() []*fault {
 		{"N1-down-over-compaction", []string{"informd", "api", "compaction"}, needsDurable, downOverCompaction},
 		{"N1-down-two-minutes", []string{"informd", "api"}, needsAsking, downTwoMinutes},
 		{"N17-kill-in-reconcile", []string{"informd", "api", "compaction"}, needsDurable, killInReconcile},
-		{"N11-kill-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return restart(a, a.log.Process) }},
-		{"N11-freeze-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return freeze(a, a.log.Process) }},
-		{"N12-purge-journal", []string{"log"}, needsForgetting, purgeJournal},
-		{"N12-older-journal", []string{"log"}, needsForgetting, olderJournal},
 		{"N15-disk-full", []string{"disk"}, needsDisk, fillDisk},
 		{"N15-disk-read-only", []string{"disk", "informd"}, needsDurableDisk, protectDisk},
 		{"N16-truncate", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, truncate) }},
@@ -116,13 +111,6 @@ func needsLog(r *Rig) string {
 	return ""
 }
 
-func needsJournalServer(r *Rig) string {
-	if r.log == nil {
-		return "the journal is not on a server"
-	}
-	return ""
-}
-
 // needsAsking: it takes long, so that nothing else would have its turn.
 func needsAsking(r *Rig) string {
 	if !slices.Contains(r.options.Faults, "N1-down-two-minutes") {
@@ -131,18 +119,8 @@ func needsAsking(r *Rig) string {
 	return needsDurable(r)
 }
 
-// needsForgetting: what somebody takes from the journal after it was acknowledged
-// and delivered, nobody can be told the end of.
-func needsForgetting(r *Rig) string {
-	asked := func(name string) bool { return strings.HasPrefix(name, "N12") }
-	if !slices.ContainsFunc(r.options.Faults, asked) {
-		return "runs only when N12 is asked for: it takes away what the journal had acknowledged"
-	}
-	return needsJournalServer(r)
-}
-
 func needsSeveral(r *Rig) string {
-	if r.options.Informds < 2 {
+	if !r.options.paired() {
 		return "there is one informd only"
 	}
 	return ""

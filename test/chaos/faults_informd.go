@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 func (a *attack) killAll() error {
@@ -161,7 +157,7 @@ func damage(a *attack, spoil func(*attack, string) error) error {
 	if err := a.killAll(); err != nil {
 		return err
 	}
-	files, err := filesBelow(a.journalDir())
+	files, err := filesBelow(a.journalDir(a.random.IntN(len(a.informds))))
 	if err == nil && len(files) > 0 {
 		newest := func(x, y stateFile) int { return x.ModTime().Compare(y.ModTime()) }
 		largest := func(x, y stateFile) int { return cmp.Compare(x.Size(), y.Size()) }
@@ -214,40 +210,3 @@ func flipBit(a *attack, path string) error {
 }
 
 func remove(_ *attack, path string) error { return os.Remove(path) }
-
-func purgeJournal(a *attack) error {
-	conn, err := nats.Connect(a.log.URL())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return err
-	}
-	stream, err := js.Stream(a.ctx, journalStream)
-	if err != nil {
-		return fmt.Errorf("purge the journal: %w", err)
-	}
-	return stream.Purge(a.ctx)
-}
-
-// olderJournal makes the journal's server forget what it acknowledged.
-func olderJournal(a *attack) error {
-	store, copied := a.log.StoreDir(), a.dir.Join("store-copy")
-	if err := a.log.Freeze(); err != nil {
-		return err
-	}
-	err := errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(store)), a.log.Thaw())
-	if err != nil {
-		return err
-	}
-	a.hold(time.Second, 6*time.Second)
-	if err := a.log.Kill(); err != nil {
-		return err
-	}
-	if err := errors.Join(os.RemoveAll(store), os.Rename(copied, store)); err != nil {
-		return err
-	}
-	return a.log.Start(a.ctx)
-}

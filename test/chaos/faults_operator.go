@@ -19,7 +19,6 @@ func operatorFaults() []*fault {
 		{"N24-resnapshot", []string{"operator"}, needsInformd, resnapshot},
 		{"N24-resnapshot-one-sink", []string{"operator"}, needsDurable, resnapshotOneSink},
 		{"N24-delete-sink-stream", []string{"operator", "bus"}, needsInformd, deleteSinkStream},
-		{"N24-delete-journal", []string{"operator", "log", "informd"}, needsJournalServer, deleteJournal},
 	}
 }
 
@@ -32,10 +31,14 @@ func needsInformd(r *Rig) string {
 
 // sinks are the names that informd's config gives to its sinks.
 func (r *Rig) sinks() []string {
-	if r.options.DeadHook {
-		return []string{"file", "bus"}
+	sinks := []string{"bus"}
+	if !r.options.paired() {
+		sinks = append(sinks, "file")
 	}
-	return []string{"file", "bus", "hook"}
+	if !r.options.DeadHook {
+		sinks = append(sinks, "hook")
+	}
+	return sinks
 }
 
 func (a *attack) sink() string { return a.sinks()[a.random.IntN(len(a.sinks()))] }
@@ -84,10 +87,10 @@ func resnapshotOneSink(a *attack) error {
 	return a.command("resnapshot", a.resource(), "--sink", a.sink())
 }
 
-// deleteStream deletes a stream and all its messages.
-func (a *attack) deleteStream(url, stream string) error {
+// deleteSinkStream deletes the stream of the nats sink and all its messages.
+func deleteSinkStream(a *attack) error {
 	return a.until(func(ctx context.Context) error {
-		conn, err := nats.Connect(url, nats.NoReconnect(), nats.Timeout(time.Second))
+		conn, err := nats.Connect(a.bus.URL(), nats.NoReconnect(), nats.Timeout(time.Second))
 		if err != nil {
 			return err
 		}
@@ -96,14 +99,10 @@ func (a *attack) deleteStream(url, stream string) error {
 		if err != nil {
 			return err
 		}
-		err = js.DeleteStream(ctx, stream)
+		err = js.DeleteStream(ctx, busStream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		return err
 	})
 }
-
-func deleteSinkStream(a *attack) error { return a.deleteStream(a.bus.URL(), busStream) }
-
-func deleteJournal(a *attack) error { return a.deleteStream(a.log.URL(), journalStream) }

@@ -114,7 +114,7 @@ func watchesStuck(a *attack) error {
 // one.
 func (a *attack) seesWhatIsStuck(except string) error {
 	a.hold(stale+15*time.Second, stale+30*time.Second)
-	behind := a.file.tracker.Behind(time.Now().Add(-stale))
+	behind := a.consumers()[0].tracker.Behind(time.Now().Add(-stale))
 	ctx, cancel := context.WithTimeout(a.ctx, requestTimeout)
 	defer cancel()
 	targets, err := a.informds[0].Targets(ctx)

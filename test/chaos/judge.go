@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // report checks everything.
@@ -36,31 +35,21 @@ func (r *run) report() (*Report, error) {
 		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
 	}
 	if !r.options.Baseline {
-		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), neighbours(r.rig, strikes), checkView(truth, r.rig.targets, r.rows, dropped)) {
+		for _, v := range slices.Concat(r.processes(), r.leaks(), isolation(r.rig, strikes), neighbours(r.rig, strikes), checkView(truth, r.rig.targets, r.rows, dropped)) {
 			report.addViolation(truth, nil, v)
 		}
 	}
 	return report, nil
 }
 
-// processes is I8 and I13. An informd that has lost the lease of its journal ends,
-// as it has to; and one fault explains one end.
-func (r *run) processes(strikes []Strike) []Violation {
+// processes is I8 and I13.
+func (r *run) processes() []Violation {
 	var all []Violation
-	explained := 0
-	for _, s := range strikes {
-		if r.rig.log != nil && (r.options.Informds > 1 || slices.Contains(s.touches, "log")) {
-			explained++
-		}
-	}
 	for i, d := range r.rig.informds {
 		if d.MaxRSS() > r.options.RSS {
 			all = append(all, Violation{Invariant: "I8", Text: fmt.Sprintf("informd %d took %d MiB, its budget is %d MiB", i, d.MaxRSS()>>20, r.options.RSS>>20)})
 		}
-		for n, exit := range d.Exits() {
-			if n < explained && !strings.Contains(exit, "panic: ") {
-				continue
-			}
+		for _, exit := range d.Exits() {
 			all = append(all, Violation{Invariant: "I13", Text: fmt.Sprintf("informd %d ended by itself: %s", i, exit)})
 		}
 	}
@@ -76,14 +65,14 @@ func (r *run) leaks() []Violation {
 			all = append(all, Violation{Invariant: "I11", Text: filepath.Base(path) + " holds the value of a Secret"})
 		}
 	}
-	for _, d := range r.rig.informds {
+	for i, d := range r.rig.informds {
 		look(d.log)
+		_ = filepath.WalkDir(r.rig.journalDir(i), func(path string, entry fs.DirEntry, err error) error { // files come and go
+			if err == nil && entry.Type().IsRegular() {
+				look(path)
+			}
+			return nil
+		})
 	}
-	_ = filepath.WalkDir(r.rig.journalDir(), func(path string, entry fs.DirEntry, err error) error { // files come and go
-		if err == nil && entry.Type().IsRegular() {
-			look(path)
-		}
-		return nil
-	})
 	return all
 }

@@ -12,8 +12,8 @@ import (
 // that the harness finds it: old is replaced by new in a file of the product.
 type mutant struct {
 	name, file, old, new string
-	// faults show it; journal is log unless set.
-	faults, journal string
+	// faults show it.
+	faults string
 	// duration is 45 s unless set.
 	duration time.Duration
 	// caughtBy are the invariants of which at least one must break.
@@ -135,36 +135,6 @@ func mutants() []mutant {
 			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/redact.go",
 			old: "end := p.Value(i, 3)\n\tif end != jsonscan.None {", new: "end := p.Value(i, 3)\n\tif end < jsonscan.None {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
-		},
-		{
-			name: "full-journal-stays-full", file: "pkg/journal/jetstream/internal/retention/reclaim.go",
-			old: "if time.Since(n.reclaimed) < n.pause {", new: "if n.pause >= 0 {",
-			faults: "N25-tenant-large-history", duration: 2 * time.Minute, journal: JournalNATS, caughtBy: []string{"I1", "I2", "I9", "I19"},
-		},
-		{
-			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/internal/retention/deletions.go",
-			old: "below := t.seq\n", new: "below := t.seq + 1\n",
-			faults: "N1-kill-informd,N1-stop-informd", journal: JournalNATS, caughtBy: []string{"I3", "I6", "I12", "I14"},
-		},
-		{
-			name: "trimmed-without-a-word", file: "pkg/journal/jetstream/catchup.go",
-			old: "if missing <= s.declared {", new: "if missing <= s.declared || missing > 0 {",
-			faults: "N13-hung-webhook,N11-freeze-nats", journal: JournalNATS, caughtBy: []string{"I2", "I14"},
-		},
-		{
-			name: "ends-trimmed", file: "pkg/journal/jetstream/internal/publish/send.go",
-			old: "if !last.Ends ||", new: "if last.Ends || !last.Ends ||",
-			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", journal: JournalNATS, caughtBy: []string{"I3", "I4"},
-		},
-		{
-			name: "copies-left-out", file: "pkg/journal/jetstream/ended.go",
-			old: "jumped == 0 || original < jumped || original > c.jumpedUntil || seen {", new: "jumped == 0 || original > 0 || seen {",
-			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", journal: JournalNATS, caughtBy: []string{"I3", "I4"},
-		},
-		{
-			name: "mark-without-the-log", file: "pkg/journal/jetstream/internal/record/content.go",
-			old: "return p.Created.Equal(now.Created) && p.Last <= now.Last", new: "return true || p.Last <= now.Last",
-			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I3", "I4", "I6", "I9", "I13", "I14"},
 		},
 		{
 			name: "left-is-deleted", file: "pkg/dynwatch/internal/missing/missing.go",

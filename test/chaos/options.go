@@ -14,7 +14,6 @@ import (
 const (
 	JournalLog    = "log"
 	JournalMemory = "memory"
-	JournalNATS   = "nats"
 )
 
 // Options of a run.
@@ -24,10 +23,10 @@ type Options struct {
 	// Faults are the names or ids ("N1") of those to inject. Default: all that the
 	// journal and the machine allow.
 	Faults []string
-	// Journal is informd's journal: log (default), memory or nats. With
-	// memory, faults that end informd are left out, as a restart begins anew there.
+	// Journal is informd's journal: log (default) or memory. With memory, faults that end informd are left out, as a restart begins anew there.
 	Journal string
-	// Informds is how many run at once; more than one needs the journal nats.
+	// Informds is how many run at once, as replicas; more than one needs the journal log.
+	// There is no file sink then, which replicas cannot have.
 	Informds int
 	// SecondVersion is the version of the second API server: [cluster.Newest]
 	// (default) or [cluster.Oldest].
@@ -94,14 +93,14 @@ func (o Options) withDefaults() (Options, error) {
 		o.Out = io.Discard
 	}
 	var errs []error
-	if !slices.Contains([]string{JournalLog, JournalMemory, JournalNATS}, o.Journal) {
-		errs = append(errs, fmt.Errorf("journal %q: want log, memory or nats", o.Journal))
+	if !slices.Contains([]string{JournalLog, JournalMemory}, o.Journal) {
+		errs = append(errs, fmt.Errorf("journal %q: want log or memory", o.Journal))
 	}
 	if !slices.Contains([]string{"", cluster.Newest, cluster.Oldest}, o.SecondVersion) {
 		errs = append(errs, fmt.Errorf("second version %q: want %s or %s", o.SecondVersion, cluster.Newest, cluster.Oldest))
 	}
-	if o.Informds > 1 && (o.Journal != JournalNATS || o.Baseline) {
-		errs = append(errs, errors.New("several informds need the journal nats"))
+	if o.Informds > 1 && (o.Journal != JournalLog || o.Baseline) {
+		errs = append(errs, errors.New("several informds need the journal log"))
 	}
 	if o.Independent && o.Baseline {
 		errs = append(errs, errors.New("the baseline has no wildcard, which an independent run needs"))
@@ -111,3 +110,6 @@ func (o Options) withDefaults() (Options, error) {
 
 // durable: a restart goes on where the last process ended.
 func (o *Options) durable() bool { return o.Journal != JournalMemory || o.Baseline }
+
+// paired: more than one informd runs.
+func (o *Options) paired() bool { return o.Informds > 1 }

@@ -21,7 +21,10 @@ func losePower(overCompaction bool) func(*attack) error {
 		if err := a.killAll(); err != nil {
 			return err
 		}
-		err := cutUnsynced(a.journalDir(), a.random)
+		var err error
+		for i := range a.informds {
+			err = errors.Join(err, cutUnsynced(a.journalDir(i), a.random))
+		}
 		a.hold(0, 3*time.Second)
 		if overCompaction {
 			err = errors.Join(err, a.loseHistory())

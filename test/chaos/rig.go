@@ -26,10 +26,8 @@ const (
 	informdUser = "informd"
 	busStream   = "CHAOS"
 	busPrefix   = "chaos"
-	// journalStream is informd's journal, on a server of its own.
-	journalStream = "INFORMD"
-	maxPayload    = 8 << 20
-	eventTTL      = "--event-ttl=90s"
+	maxPayload  = 8 << 20
+	eventTTL    = "--event-ttl=90s"
 )
 
 // Rig is all that a run consists of, each part replaceable while it runs.
@@ -49,11 +47,9 @@ type Rig struct {
 	route    *Route          // where apiLink leads to
 	frames   *FrameProxy     // before that, if frames are to be dropped
 	bus      *natsserver.Server
-	busLink  *Link              // between informd and the bus
-	log      *natsserver.Server // with the journal nats
-	logLink  *Link
+	busLink  *Link // between informd and the bus
 	hook     *Hook
-	file     *consumer
+	file     *consumer // reads nothing with several informds
 	stream   *consumer
 	view     *Viewer // none with the baseline
 	oracle   *Oracle
@@ -193,31 +189,32 @@ func (r *Rig) await(o *Object, s state) {
 	}
 }
 
-// consumers are those of the sinks that the run has.
+// consumers are those of the sinks that the run has, the promptest first.
 func (r *Rig) consumers() []*consumer {
-	if r.options.Baseline {
+	switch {
+	case r.options.Baseline:
 		return []*consumer{r.stream}
+	case r.options.paired():
+		return []*consumer{r.stream, r.hook.consumer}
+	default:
+		return []*consumer{r.file, r.stream, r.hook.consumer}
 	}
-	return []*consumer{r.file, r.stream, r.hook.consumer}
 }
 
 func (r *Rig) startSinks(ctx context.Context) error {
 	var err error
-	if r.bus, r.busLink, err = r.startNATS(ctx); err != nil {
+	if err := r.startBus(ctx); err != nil {
 		return err
-	}
-	if r.options.Journal == JournalNATS && !r.options.Baseline {
-		if r.log, r.logLink, err = r.startNATS(ctx); err != nil {
-			return err
-		}
 	}
 	if r.options.Baseline {
 		r.stream.start(func(ctx context.Context) { r.stream.followStream(ctx, r.bus.URL(), busStream, decodeBaseline) })
 		r.closing(func() error { r.stream.close(); return nil })
 		return nil
 	}
-	r.file.start(func(ctx context.Context) { r.file.followFile(ctx, r.eventsPath()) })
-	r.closing(func() error { r.file.close(); return nil })
+	if !r.options.paired() {
+		r.file.start(func(ctx context.Context) { r.file.followFile(ctx, r.eventsPath()) })
+		r.closing(func() error { r.file.close(); return nil })
+	}
 	r.stream.start(func(ctx context.Context) { r.stream.followStream(ctx, r.bus.URL(), busStream, decodeMessage) })
 	r.closing(func() error { r.stream.close(); return nil })
 	if r.view, err = NewViewer(r.bus.URL()); err != nil {
@@ -227,18 +224,18 @@ func (r *Rig) startSinks(ctx context.Context) error {
 	return nil
 }
 
-func (r *Rig) startNATS(ctx context.Context) (*natsserver.Server, *Link, error) {
-	server, err := natsserver.New(ctx, natsserver.Options{MaxPayload: maxPayload, MaxStore: 16 << 30})
-	if err != nil {
-		return nil, nil, err
+func (r *Rig) startBus(ctx context.Context) error {
+	var err error
+	if r.bus, err = natsserver.New(ctx, natsserver.Options{MaxPayload: maxPayload, MaxStore: 16 << 30}); err != nil {
+		return err
 	}
-	r.closing(server.Close)
-	address, err := url.Parse(server.URL())
+	r.closing(r.bus.Close)
+	address, err := url.Parse(r.bus.URL())
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	link, err := r.link(address.Host)
-	return server, link, err
+	r.busLink, err = r.link(address.Host)
+	return err
 }
 
 // prepareCluster gives informd its rights and installs the custom resources.
@@ -263,6 +260,9 @@ func (r *Rig) prepareCluster(ctx context.Context) error {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: informdUser},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
+	}
+	if r.options.paired() {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "update"}})
 	}
 	if _, err := r.rbac.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		return err

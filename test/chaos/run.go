@@ -111,11 +111,6 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	observed()
-	twice, err := r.journaledTwice(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.late = append(r.late, twice...)
 	if !r.options.Baseline {
 		if r.letters, err = r.rig.sourceLetters(ctx); err != nil {
 			return nil, err

@@ -16,8 +16,8 @@ import (
 
 func (r *Rig) eventsPath() string { return filepath.Join(r.disk.Path, "events.ndjson") }
 
-// journalDir is where informd keeps its state.
-func (r *Rig) journalDir() string { return filepath.Join(r.disk.Path, "state") }
+// journalDir is where informd i keeps its state.
+func (r *Rig) journalDir(i int) string { return filepath.Join(r.disk.Path, fmt.Sprintf("state-%d", i)) }
 
 // configPath is the path of the config of informd i.
 func (r *Rig) configPath(i int) string { return r.dir.Join(fmt.Sprintf("informd-%d.yaml", i)) }
@@ -51,7 +51,7 @@ func (r *Rig) startInformd(ctx context.Context, i int, kubeconfig string) error 
 		r.closing(func() error { port.Release(); return nil })
 		admin = port.Address()
 		config := r.configPath(i)
-		if err := os.WriteFile(config, []byte(r.config(kubeconfig, admin, r.dir.Join(name+".sock"))), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(r.config(i, kubeconfig, admin, r.dir.Join(name+".sock"))), 0o600); err != nil {
 			return err
 		}
 		args = []string{"run", "--config", config}
@@ -91,26 +91,26 @@ func (r *Rig) writeKubeconfig() (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// config is informd's.
-func (r *Rig) config(kubeconfig, admin, socket string) string {
+// config is that of informd i.
+func (r *Rig) config(i int, kubeconfig, admin, socket string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: chaos\nkubernetes: {kubeconfig: %q}\nresources:\n", kubeconfig)
 	b.WriteString(r.resources())
-	switch r.options.Journal {
-	case JournalMemory:
-		fmt.Fprintf(&b, "journal: {type: memory, dir: %q, maxBytes: 64MiB}\n", r.journalDir())
-	case JournalLog:
-		fmt.Fprintf(&b, "journal: {type: %s, dir: %q%s}\n", r.options.Journal, r.journalDir(), r.options.journalBytes())
-	default:
-		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, servers: [%q], stream: %s, subjectPrefix: k8s%s}\n",
-			r.journalDir(), "nats://"+r.logLink.Address(), journalStream, r.options.journalBytes())
+	limit := r.options.journalBytes()
+	if r.options.Journal == JournalMemory {
+		limit = ", maxBytes: 64MiB"
+	}
+	fmt.Fprintf(&b, "journal: {type: %s, dir: %q%s}\n", r.options.Journal, r.journalDir(i), limit)
+	files := fmt.Sprintf("  - {name: file, type: file, path: %q, maxBytes: 100GiB}\n", r.eventsPath())
+	if r.options.paired() {
+		files = ""
+		b.WriteString("replicas: {lease: informd, namespace: default}\n")
 	}
 	fmt.Fprintf(&b, `sinks:
-  - {name: file, type: file, path: %q, maxBytes: 100GiB}
-  - {name: bus, type: nats, servers: [%q], stream: %s, subjectPrefix: %s, create: {historyPerObject: 0}}
+%s  - {name: bus, type: nats, servers: [%q], stream: %s, subjectPrefix: %s, create: {historyPerObject: 0}}
   - {name: hook, type: webhook, url: %q, timeout: 2s, batch: 20}
 admin: {listen: %q, socket: %q}
-`, r.eventsPath(), "nats://"+r.busLink.Address(), busStream, busPrefix, r.hook.URL(), admin, socket)
+`, files, "nats://"+r.busLink.Address(), busStream, busPrefix, r.hook.URL(), admin, socket)
 	fmt.Fprintf(&b, "redaction: {keyFile: %q}\n", r.redactionKey())
 	return b.String()
 }

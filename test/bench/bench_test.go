@@ -35,7 +35,7 @@ func TestHarness(t *testing.T) {
 			t.Errorf("%s: %s used %v of CPU and %.1f MiB", r.Case, r.Client, r.Stream.CPU, r.RSS)
 		}
 	}
-	for _, k := range []kind{informd, informdMemory, informdExternal, baseline, baselineStripped, baselineMetadata, floor, floorHTTP1} {
+	for _, k := range []kind{informd, informdMemory, baseline, baselineStripped, baselineMetadata, floor, floorHTTP1} {
 		if !seen[k] {
 			t.Errorf("%s did not run", k)
 		}

@@ -58,7 +58,7 @@ const (
 	manyMetadata = "100k pods, metadata informer"
 	// onControlPlane is not at saturation.
 	onControlPlane = "real control plane, 300 updates/s, JetStream"
-	journals       = "1k pods, journals, no sink"
+	podsMemory     = "1k pods, memory journal, no sink"
 	cachedPods     = "20k pods, informers for reads"
 	manyCached     = "100k pods, informer for reads"
 )
@@ -70,7 +70,6 @@ func (b *bench) saturations() []saturation {
 	updates := map[kind]int{
 		informd: fast, floor: fast, floorHTTP1: fast, baseline: slow, baselineStripped: slow, baselineMetadata: slow,
 	}
-	journaled := b.size(20_000)
 	updates[cached], updates[cachedStock] = b.size(20_000), b.size(4_000)
 	large := map[kind]int{informd: b.size(1_000), floor: b.size(1_000), floorHTTP1: b.size(1_000), baseline: b.size(200)}
 	everyone := []kind{informd, floor, baseline, floorHTTP1, baselineStripped}
@@ -83,7 +82,7 @@ func (b *bench) saturations() []saturation {
 		{"1k pods, stdout", pods(1_000), stdoutSink, pair, b.times(3), updates},
 		{"1k pods, JetStream", pods(1_000), jetStream, pair, b.times(3), updates},
 		{"1k pods, webhook", pods(1_000), webhookSink, pair, b.times(3), updates},
-		{journals, pods(1_000), noSink, []kind{informdMemory, informdExternal}, b.times(3), map[kind]int{informdMemory: journaled, informdExternal: journaled}},
+		{podsMemory, pods(1_000), noSink, []kind{informdMemory}, b.times(3), map[kind]int{informdMemory: b.size(20_000)}},
 		{cachedPods, pods(20_000), noSink, []kind{cached, cachedStock}, b.times(3), updates},
 		{manyCached, pods(100_000), noSink, []kind{cached}, b.times(3), updates},
 		{"20k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(20_000)}, noSink, []kind{informd, baseline, floor}, b.times(3), updates},

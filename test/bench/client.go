@@ -23,7 +23,6 @@ const (
 	informd          kind = "informd"
 	informdAtOnce    kind = "informd, maxDelay: 0"
 	informdMemory    kind = "informd, memory journal"
-	informdExternal  kind = "informd, journal on a server" // whose CPU is not counted
 	baseline         kind = "baseline"
 	baselineStripped kind = "baseline, stripped"
 	baselineMetadata kind = "baseline, metadata"
@@ -91,12 +90,12 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 	}
 	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
 	switch k {
-	case informd, informdAtOnce, informdMemory, informdExternal:
+	case informd, informdAtOnce, informdMemory:
 		if k == informdAtOnce {
 			s.maxDelay = "0s"
 		}
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(informdConfig(s, b.journal(k), cmp.Or(s.journalDir, dir), c.address)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(informdConfig(s, journalOf(k), cmp.Or(s.journalDir, dir), c.address)), 0o600); err != nil {
 			return nil, err
 		}
 		l.path, l.args = b.informd, []string{"run", "--config", config}
@@ -119,18 +118,12 @@ func (c *client) end() error {
 	return c.stop()
 }
 
-// journal is the journal of informd's config, a new one for each process.
-func (b *bench) journal(k kind) string {
-	switch k {
-	case informdMemory:
-		return "type: memory"
-	case informdExternal:
-		b.journals++
-		// The server sets maxBytes aside for each of them.
-		return fmt.Sprintf("type: nats, servers: [%q], stream: J%d, subjectPrefix: j%d, maxBytes: 1GiB", b.journalURL, b.journals, b.journals)
-	default:
-		return "type: log"
+// journalOf is the type of the journal in informd's config.
+func journalOf(k kind) string {
+	if k == informdMemory {
+		return "memory"
 	}
+	return "log"
 }
 
 // informdConfig is what an operator would write, with one sink.
@@ -143,7 +136,7 @@ func informdConfig(s setup, journal, dir, admin string) string {
 	if s.maxDelay != "" {
 		kubernetes += ", maxDelay: " + s.maxDelay
 	}
-	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {%s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
+	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
 		kubernetes, resources, journal, dir, s.sink.informd(s.server), admin)
 }
 

@@ -67,11 +67,6 @@ type bench struct {
 	// serverCPUs are for the servers then.
 	clientCPUs, serverCPUs []int
 
-	// journalURL is of the server with the journals of informdExternal, of which there
-	// were so many.
-	journalURL string
-	journals   int
-
 	runs []run
 	rows []row
 	// firstShares are the percent of the list that had been sent when the first event

@@ -28,14 +28,8 @@ func (b *bench) rates(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	bus, closeBus, err := b.openSink(ctx, jetStream)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeBus()) }()
-	b.journalURL = bus.url
 	for round := range b.times(3) {
-		clients := []kind{informd, informdMemory, informdExternal, floorHTTP1, baseline}
+		clients := []kind{informd, informdMemory, floorHTTP1, baseline}
 		for i := range clients {
 			k := clients[(i+round)%len(clients)]
 			for _, rate := range eventRates() {

@@ -82,10 +82,9 @@ func (b *bench) judge() {
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
 	b.judgeInformers(compare)
-	with := func(k kind) string { return number(spreadOf(b.of(journals, k, perUpdate)).Median) }
 	b.rows = append(b.rows, row{
 		Metric: "CPU per event, no sink", Unit: " us", Required: 22, Aim: math.NaN(), Values: b.of(podsNone, informd, perUpdate),
-		Absolute: fmt.Sprintf("memory journal %s us; journal on a server %s us", with(informdMemory), with(informdExternal)),
+		Absolute: fmt.Sprintf("memory journal %s us", number(spreadOf(b.of(podsMemory, informdMemory, perUpdate)).Median)),
 	})
 	for _, of := range []struct {
 		kind     kind

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // run is one client in one round of a case.
@@ -52,14 +51,6 @@ func (b *bench) saturate(ctx context.Context, s saturation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSink()) }()
-	if slices.Contains(s.clients, informdExternal) {
-		bus, closeBus, err := b.openSink(ctx, jetStream)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, closeBus()) }()
-		b.journalURL = bus.url
-	}
 	for round := range s.rounds {
 		for i := range s.clients {
 			k := s.clients[(i+round)%len(s.clients)]

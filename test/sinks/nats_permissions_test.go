@@ -1,13 +1,6 @@
 package sinks_test
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,12 +10,7 @@ import (
 	"time"
 
 	client "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
-	stream "github.com/informd/informd/pkg/journal/jetstream"
-	"github.com/informd/informd/pkg/journal/lease"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/test/natsserver"
 )
@@ -50,7 +38,6 @@ func startDocumented(t *testing.T, file string) *documented {
 	}
 	text = strings.ReplaceAll(text, "prod-eu1", "test") // the cluster of the samples
 	t.Setenv("SINK_PASSWORD", "p")
-	t.Setenv("JOURNAL_PASSWORD", "p")
 	d := &documented{text: text, subjects: map[string]bool{}}
 	d.server = natsserver.Start(t, natsserver.Options{
 		Config:  strings.Replace(text, "users: [", "users: [{user: root, password: r}", 1),
@@ -126,145 +113,4 @@ func TestNATSSinkPermissions(t *testing.T) {
 	deliver(t, open(t, config(t, d.url("sink"), useJetStream)), events)
 	wantOnce(t, jetStream(t, dial(t, d.server.URL(), client.UserInfo("root", "r"))), events)
 	d.wantUsed(t, "sink")
-}
-
-// user logs in. What is denied fails the test, and ends it: nobody would answer.
-func (d *documented) user(t *testing.T, name string, end func()) *client.Conn {
-	t.Helper()
-	return dial(t, d.url(name), client.MaxReconnects(-1), client.ReconnectBufSize(-1),
-		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
-			if errors.Is(err, client.ErrPermissionViolation) {
-				t.Errorf("user %s: %v", name, err)
-				end()
-			}
-		}))
-}
-
-// TestNATSJournalPermissions lives through all that a journal does with the permissions
-// that docs/ha.md lists for it: the lease, a first start, events, objects beyond the
-// limit of messages, deletions and their purge, dead letters, a restart, a replay.
-func TestNATSJournalPermissions(t *testing.T) {
-	d := startDocumented(t, "../../docs/ha.md")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	conn := d.user(t, "journal", cancel)
-	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	held, err := lease.Acquire(ctx, conn, lease.Options{Bucket: "INFORMD_LEASE", Key: "writer.test", Holder: "test", TTL: 2 * time.Second, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	openJournal := func() *stream.Journal {
-		t.Helper()
-		j, err := stream.Open(ctx, stream.Config{
-			Conn: conn, Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, Compression: true,
-			DeletedRetention: time.Millisecond, ScanInterval: 100 * time.Millisecond, Fence: held.Check, Logger: logger,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return j
-	}
-	j := openJournal()
-	if err := j.Bind(ctx, "cluster-uid"); err != nil {
-		t.Fatal(err)
-	}
-	events := append(sinktest.Events(60), large(t))
-	cursor, err := j.Open("hook", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Append(ctx, events); err != nil {
-		t.Fatal(err)
-	}
-	readAll(ctx, t, cursor, len(events))
-	if err := j.Mark(ctx, "core/pods", []byte("mark")); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Owned(ctx); err != nil {
-		t.Errorf("Owned: %v", err)
-	}
-	letters := j.Letters("hook")
-	if err := letters.Put(ctx, []byte("letter")); err != nil {
-		t.Fatal(err)
-	}
-	if err := letters.Each(ctx, func(number uint64, _ []byte) error { return letters.Drop(ctx, number) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(cursor.Close(), j.Close()); err != nil {
-		t.Fatal(err)
-	}
-
-	j = openJournal()
-	if _, err := j.Restore(ctx, "core/pods", func(event.Event) {}); err != nil {
-		t.Fatal(err)
-	}
-	if last, found, err := j.Last(ctx, &events[len(events)-1]); !found || err != nil || string(last.Data) != string(events[len(events)-1].Data) {
-		t.Errorf("the large object: found %t, %d bytes, %v", found, len(last.Data), err)
-	}
-	if cursor, err = j.Open("hook", journal.FromNow); err != nil {
-		t.Fatal(err)
-	}
-	rewinder, ok := cursor.(journal.Rewinder)
-	if !ok {
-		t.Fatal("the cursor cannot go back")
-	}
-	if _, err := rewinder.Rewind(ctx, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	readAll(ctx, t, cursor, 5)
-	forget(ctx, t, conn)
-	d.wantUsed(t, "journal") // the purge of deleted objects included, which the janitor does
-	if err := errors.Join(cursor.Close(), j.Close(), held.Release(ctx)); err != nil {
-		t.Error(err)
-	}
-}
-
-// large is an event that no message can carry, however compressed.
-func large(t *testing.T) event.Event {
-	t.Helper()
-	noise := make([]byte, 3<<20)
-	if _, err := io.ReadFull(rand.Reader, noise); err != nil {
-		t.Fatal(err)
-	}
-	e := sinktest.Big(1, 10)[0]
-	e.Data = event.CloseData(fmt.Appendf(event.OpenData(nil), `{"noise":%q}`, base64.StdEncoding.EncodeToString(noise)))
-	return e
-}
-
-// readAll reads and commits at least n entries.
-func readAll(ctx context.Context, t *testing.T, c journal.Cursor, n int) {
-	t.Helper()
-	for read := 0; read < n; {
-		entries, err := c.Read(ctx, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read += len(entries)
-		if err := c.Commit(ctx, entries[len(entries)-1].Seq); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// forget removes the objects as the janitor does when their events have been gone for
-// long.
-func forget(ctx context.Context, t *testing.T, conn *client.Conn) {
-	t.Helper()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := js.ObjectStore(ctx, "INFORMD_OBJECTS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := store.List(ctx)
-	if err != nil || len(objects) == 0 {
-		t.Fatalf("%d objects, %v", len(objects), err)
-	}
-	for _, object := range objects {
-		if err := store.Delete(ctx, object.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -12,20 +12,12 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
-	"github.com/informd/informd/test/natsserver"
 )
 
 // TestEmitWhen: what changes nothing that a change filter names is no event, live,
 // while informd is away, and after it was killed; what does change comes to each sink
 // that asks about it.
 func TestEmitWhen(t *testing.T) {
-	for name, journal := range map[string]string{"log": logJournal, "nats": natsJournal(natsserver.Start(t, natsserver.Options{}).URL())} {
-		t.Run(name, func(t *testing.T) { emitWhen(t, journal) })
-	}
-}
-
-func emitWhen(t *testing.T, journal string) {
-	t.Helper()
 	c := cluster.Start(t, cluster.Options{})
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(configMapKind().gvr).Namespace("default")
 	create := func(name string) {
@@ -45,7 +37,7 @@ func emitWhen(t *testing.T, journal string) {
 	// revisions are what has become of x since the last call, and a mark behind it.
 	path, marks := filepath.Join(t.TempDir(), "sizes.ndjson"), 0
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), journal: journal,
+		kubeconfig: c.Kubeconfig(), journal: logJournal,
 		resources: "- {resource: configmaps, namespaces: [default], emitWhen: {changed: [data.color, data.size], noop: false}}",
 		sinks:     fmt.Sprintf("- {name: sizes, type: file, path: %q, match: [{changed: [data.size]}]}", path),
 	})

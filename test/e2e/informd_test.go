@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,8 +43,7 @@ type informd struct {
 	exited chan struct{}
 	err    error // valid once exited is closed
 
-	sharedFile string
-	events     eventFile
+	events eventFile
 }
 
 // record is one line of the file sink.
@@ -89,8 +87,6 @@ type setup struct {
 	replicas string
 	// more is further keys of the config.
 	more string
-	// file is what the file sink writes, if that is another informd's, too.
-	file string
 }
 
 // logJournal is the journal that is the default.
@@ -99,9 +95,6 @@ const logJournal = "type: log"
 // longHistory is appended to the journal of a test that claims every event under load. With
 // the default history a sink that is blocked for some seconds gets a gap `trimmed`.
 const longHistory = ", historyPerObject: 1000"
-
-// natsJournal is a journal in the servers of these URLs, which commas separate.
-func natsJournal(urls string) string { return "type: nats, servers: " + serverList(urls) }
 
 // serverList is a list of URLs, which commas separate, as a config has it.
 func serverList(urls string) string { return `["` + strings.ReplaceAll(urls, ",", `", "`) + `"]` }
@@ -118,7 +111,6 @@ func startInformd(t *testing.T, kubeconfig, resources, sinks string) *informd {
 func newInformd(t *testing.T, s setup) *informd {
 	t.Helper()
 	d := &informd{t: t, dir: t.TempDir(), admin: freeAddress(t), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}}
-	d.sharedFile = s.file
 	d.configure(s)
 	t.Cleanup(func() {
 		if d.cmd != nil {
@@ -215,7 +207,7 @@ func indent(list string) string {
 }
 
 func (d *informd) eventsPath() string {
-	return cmp.Or(d.sharedFile, filepath.Join(d.dir, "events.ndjson"))
+	return filepath.Join(d.dir, "events.ndjson")
 }
 
 func (d *informd) journalDir() string { return filepath.Join(d.dir, "journal") }
@@ -307,8 +299,7 @@ type status struct {
 		Events, Bytes, CapacityBytes uint64
 		Blocked                      int
 	}
-	StandbyFor string
-	Follower   *struct {
+	Follower *struct {
 		Leader string
 		InSync bool
 	}

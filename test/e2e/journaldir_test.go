@@ -2,10 +2,25 @@ package e2e_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/informd/informd/test/cluster"
 )
+
+// refuses runs informd, which is to end with exit code 1 and these words.
+func (d *informd) refuses(words ...string) {
+	d.t.Helper()
+	d.start()
+	if code := d.wait(); code != 1 {
+		d.t.Errorf("exit code %d, want 1", code)
+	}
+	for _, w := range words {
+		if !strings.Contains(d.stderr.String(), w) {
+			d.t.Errorf("the log does not say %q:\n%s", w, d.stderr)
+		}
+	}
+}
 
 // TestJournalDirBelongsToOne: a journal.dir is used by one process at a time, and
 // for one cluster only.

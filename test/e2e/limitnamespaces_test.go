@@ -17,38 +17,34 @@ import (
 const manyNamespaces = 10_000
 
 // TestManyNamespaces: an object in each of 10,000 namespaces that a selector matches, and
-// one that comes later, reach every sink over every journal.
+// one that comes later, reach every sink.
 func TestManyNamespaces(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	server := natsserver.Start(t, natsserver.Options{})
 	storeNamespaces(t, directly(t, c))
-	daemons := startLimited(t, c.Kubeconfig(), server.URL(), `- {resource: configmaps, namespaceSelector: "tenant=yes"}`, 100)
+	d := startLimited(t, c.Kubeconfig(), server.URL(), `- {resource: configmaps, namespaceSelector: "tenant=yes"}`, 100)
 	var want []arrival
 	for i := range manyNamespaces {
 		want = append(want, arrival{Resource: "configmaps", Namespace: fmt.Sprint("tenant-", i), Name: "settings"})
 	}
-	for _, d := range daemons {
-		eventually(t, d.journal+": all of them at the webhook", func() bool { return d.hook.hasAll(want) })
-	}
+	eventually(t, "all of them at the webhook", func() bool { return d.hook.hasAll(want) })
 	k := configMapKind()
 	k.namespace = want[len(want)-1].Namespace
 	if err := newWriter(dynamic.NewForConfigOrDie(fast(c.RESTConfig())), k, newLedger(), 1).create(t.Context(), "later"); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, arrival{Resource: "configmaps", Namespace: k.namespace, Name: "later"})
-	for _, d := range daemons {
-		eventually(t, d.journal+": one more at the webhook", func() bool { return d.hook.hasAll(want[manyNamespaces:]) })
-		d.waitForLive(1)
-		d.gather(t, server.URL())
-		for sink, e := range d.endpoints {
-			eventually(t, d.journal+": all of them at "+sink, func() bool { return e.hasAll(want) })
-			if _, mistakes := e.all(); len(mistakes) > 0 {
-				t.Errorf("%s: %s: %s", d.journal, sink, mistakes[0])
-			}
+	eventually(t, "one more at the webhook", func() bool { return d.hook.hasAll(want[manyNamespaces:]) })
+	d.waitForLive(1)
+	d.gather(t, server.URL())
+	for sink, e := range d.endpoints {
+		eventually(t, "all of them at "+sink, func() bool { return e.hasAll(want) })
+		if _, mistakes := e.all(); len(mistakes) > 0 {
+			t.Errorf("%s: %s", sink, mistakes[0])
 		}
-		if len(d.dead) > 0 {
-			t.Errorf("%s: %d queues have dead letters", d.journal, len(d.dead))
-		}
+	}
+	if len(d.dead) > 0 {
+		t.Errorf("%d queues have dead letters", len(d.dead))
 	}
 }
 

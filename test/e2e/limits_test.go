@@ -18,7 +18,7 @@ import (
 )
 
 // TestLimitsOfContent: every name and content at the limits of a real API server goes
-// through every journal to every sink. The event and the deletion arrive whole, or they are
+// through the journal to every sink. The event and the deletion arrive whole, or they are
 // dead letters that name the object. No object that is written later misses.
 func TestLimitsOfContent(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
@@ -29,100 +29,81 @@ func TestLimitsOfContent(t *testing.T) {
 	for _, k := range kinds {
 		k.install(t, client)
 	}
-	daemons := startLimited(t, c.Kubeconfig(), server.URL(), limitResources(kinds), 1)
-	for _, d := range daemons {
-		d.waitForLive(2 + len(kinds))
-	}
+	d := startLimited(t, c.Kubeconfig(), server.URL(), limitResources(kinds), 1)
+	d.waitForLive(2 + len(kinds))
 	w := newContentWriter(t, c.RESTConfig(), directly(t, c))
 	rows := limitRows()
 	for _, name := range sortedKeys(rows) {
 		w.create(name, rows[name])
 	}
-	for _, d := range daemons {
-		eventually(t, d.journal+": what was written later arrives", func() bool { return d.hook.hasAll(w.after) })
-	}
+	eventually(t, "what was written later arrives", func() bool { return d.hook.hasAll(w.after) })
 	w.deleteAll()
-	for _, d := range daemons {
-		eventually(t, d.journal+": what was written at the end arrives", func() bool { return d.hook.hasAll(w.after) })
-		d.waitForLive(2 + len(kinds))
-		if body, code, err := d.get("/readyz"); code != http.StatusOK {
-			t.Errorf("%s: readyz: %d %s %v", d.journal, code, body, err)
-		}
+	eventually(t, "what was written at the end arrives", func() bool { return d.hook.hasAll(w.after) })
+	d.waitForLive(2 + len(kinds))
+	if body, code, err := d.get("/readyz"); code != http.StatusOK {
+		t.Errorf("readyz: %d %s %v", code, body, err)
 	}
-	for _, d := range daemons {
-		t.Run(d.journal, func(t *testing.T) {
-			d.gather(t, server.URL())
-			d.checkLog(t)
-			for _, name := range sortedKeys(rows) {
-				d.checkRow(t, name, rows[name], w.written[name])
+	d.gather(t, server.URL())
+	d.checkLog(t)
+	for _, name := range sortedKeys(rows) {
+		d.checkRow(t, name, rows[name], w.written[name])
+	}
+	for sink, e := range d.endpoints {
+		arrivals, mistakes := e.all()
+		for _, mistake := range mistakes[:min(len(mistakes), 10)] {
+			t.Errorf("%s: %s", sink, mistake)
+		}
+		for _, a := range w.after {
+			if slices.Contains(deadPlace(a), sink) == slices.ContainsFunc(arrivals, func(got arrival) bool { return got.object() == a.object() }) {
+				t.Errorf("%s: %.200q arrives, or is missing", sink, a.Name)
 			}
-			for sink, e := range d.endpoints {
-				arrivals, mistakes := e.all()
-				for _, mistake := range mistakes[:min(len(mistakes), 10)] {
-					t.Errorf("%s: %s", sink, mistake)
-				}
-				for _, a := range w.after {
-					if slices.Contains(deadPlace(a), sink) == slices.ContainsFunc(arrivals, func(got arrival) bool { return got.object() == a.object() }) {
-						t.Errorf("%s: %.200q arrives, or is missing", sink, a.Name)
-					}
-				}
-			}
-		})
+		}
 	}
 }
 
-// limited is an informd with a journal and a sink of every type.
+// limited is an informd with a sink of every type.
 type limited struct {
 	*informd
-	journal   string
 	endpoints map[string]*endpoint
 	hook      *endpoint
 	dead      map[string][]letter // by sink; the source is one
 }
 
-// startLimited starts one informd for each journal.
-func startLimited(t *testing.T, kubeconfig, server, resources string, batch int) (all []*limited) {
+// startLimited starts an informd with a sink of every type.
+func startLimited(t *testing.T, kubeconfig, server, resources string, batch int) *limited {
 	t.Helper()
-	brokers := make(map[string]*endpoint)
-	for _, journal := range []string{"log", "nats"} {
-		brokers[journal] = &endpoint{}
+	d := &limited{hook: &endpoint{}, endpoints: make(map[string]*endpoint)}
+	for _, sink := range []string{"all", "screen", "bus", "core", "headers", "log"} {
+		d.endpoints[sink] = &endpoint{}
 	}
-	broker := startBroker(t, func(topic, key string, headers map[string][]byte, value []byte) {
-		journal, _, _ := strings.Cut(topic, ".")
-		if value == nil || brokers[journal] == nil {
+	d.endpoints["hook"] = d.hook
+	broker := startBroker(t, func(key string, headers map[string][]byte, value []byte) {
+		if value == nil {
 			return // a tombstone
 		}
 		a, mistakes := fromAttributes(func(name string) string { return string(headers["ce_"+name]) }, value)
 		if want := "e2e/" + string(headers["ce_subject"]); key != want {
 			mistakes = append(mistakes, fmt.Sprintf("key %.200q, want %.200q", key, want))
 		}
-		brokers[journal].add(a, mistakes...)
+		d.endpoints["log"].add(a, mistakes...)
+	})
+	d.endpoints["core"].subscribe(t, server, "core")
+	hook := serveHTTP(t, func(_ http.Header, body []byte) { d.hook.addBody(body) })
+	headers := serveHTTP(t, func(header http.Header, body []byte) {
+		a, mistakes := fromHeaders(header, header.Get, body)
+		d.endpoints["headers"].add(a, mistakes...)
 	})
 	secret := writeFile(t, "secret", "whsec_bWFkZSBmb3IgdGhlIHRlc3RzIG9mIGluZm9ybWQ=\n")
-	for journal, config := range map[string]string{"log": logJournal, "nats": natsJournal(server)} {
-		d := &limited{journal: journal, hook: &endpoint{}, endpoints: map[string]*endpoint{"log": brokers[journal]}}
-		for _, sink := range []string{"all", "screen", "bus", "core", "headers"} {
-			d.endpoints[sink] = &endpoint{}
-		}
-		d.endpoints["hook"] = d.hook
-		d.endpoints["core"].subscribe(t, server, "core-"+journal)
-		hook := serveHTTP(t, func(_ http.Header, body []byte) { d.hook.addBody(body) })
-		headers := serveHTTP(t, func(header http.Header, body []byte) {
-			a, mistakes := fromHeaders(header, header.Get, body)
-			d.endpoints["headers"].add(a, mistakes...)
-		})
-		d.informd = newInformd(t, setup{kubeconfig: kubeconfig, resources: resources, journal: config, sinks: fmt.Sprintf(`
+	d.informd = newInformd(t, setup{kubeconfig: kubeconfig, resources: resources, journal: logJournal, sinks: fmt.Sprintf(`
 			- {name: screen, type: stdout}
-			- {name: bus, type: nats, servers: [%[1]q], subjectPrefix: "bus-%[2]s", stream: "BUS-%[2]s", create: {historyPerObject: 0}}
-			- {name: core, type: nats, jetstream: false, servers: [%[1]q], subjectPrefix: "core-%[2]s"}
-			- {name: hook, type: webhook, url: %[3]q, batch: %[7]d, timeout: 60s}
-			- {name: headers, type: webhook, url: %[4]q, format: binary, signing: {keyFile: %[5]q}, timeout: 60s}
-			- {name: log, type: kafka, servers: [%[6]q], topic: "%[2]s.{group}.{resource}", create: {partitions: 1}}`,
-			server, journal, hook, headers, secret, broker, batch)})
-		d.start()
-		all = append(all, d)
-	}
-	return all
+			- {name: bus, type: nats, servers: [%[1]q], subjectPrefix: bus, stream: BUS, create: {historyPerObject: 0}}
+			- {name: core, type: nats, jetstream: false, servers: [%[1]q], subjectPrefix: core}
+			- {name: hook, type: webhook, url: %[2]q, batch: %[6]d, timeout: 60s}
+			- {name: headers, type: webhook, url: %[3]q, format: binary, signing: {keyFile: %[4]q}, timeout: 60s}
+			- {name: log, type: kafka, servers: [%[5]q], topic: "e2e.{group}.{resource}", create: {partitions: 1}}`,
+		server, hook, headers, secret, broker, batch)})
+	d.start()
+	return d
 }
 
 // gather reads what the sinks have that keep it themselves, and the dead letters.
@@ -138,7 +119,7 @@ func (d *limited) gather(t *testing.T, server string) {
 	}
 	d.endpoints["all"].readLines(t, d.eventsPath())
 	d.endpoints["screen"].readFrom(t, strings.NewReader(d.stdout.String()))
-	for _, m := range readMessages(t, server, "BUS-"+d.journal) {
+	for _, m := range readMessages(t, server, "BUS") {
 		d.endpoints["bus"].addMessage(m.Subject(), m.Headers(), m.Data())
 	}
 }

@@ -218,7 +218,7 @@ func (e *endpoint) subscribe(t *testing.T, server, prefix string) {
 }
 
 // startBroker runs a Kafka broker and returns its address. take gets each record.
-func startBroker(t *testing.T, take func(topic, key string, headers map[string][]byte, value []byte)) string {
+func startBroker(t *testing.T, take func(key string, headers map[string][]byte, value []byte)) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "testbroker")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./pkg/sink/kafka/internal/testbroker")
@@ -244,9 +244,9 @@ func startBroker(t *testing.T, take func(topic, key string, headers map[string][
 		}
 		for decoder := json.NewDecoder(out); ; {
 			var line struct {
-				Broker, Topic string
-				Key, Value    []byte
-				Headers       map[string][]byte
+				Broker     string
+				Key, Value []byte
+				Headers    map[string][]byte
 			}
 			if decoder.Decode(&line) != nil {
 				break
@@ -254,7 +254,7 @@ func startBroker(t *testing.T, take func(topic, key string, headers map[string][
 			if line.Broker != "" {
 				address <- line.Broker
 			} else {
-				take(line.Topic, string(line.Key), line.Headers, line.Value)
+				take(string(line.Key), line.Headers, line.Value)
 			}
 		}
 		_ = cmd.Wait() // it was killed

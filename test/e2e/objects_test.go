@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
-	"github.com/informd/informd/test/natsserver"
 )
 
 // written is a state of an object that the API server has answered with. After a deletion there
@@ -293,10 +292,11 @@ func decoded(t *testing.T, text []byte) map[string]any {
 	return object.Object
 }
 
-// TestHistoryOfANATSJournal: with a journal on a server, and while informd is stopped.
-func TestHistoryOfANATSJournal(t *testing.T) {
-	c, n := cluster.Start(t, cluster.Options{}), natsserver.Start(t, natsserver.Options{})
-	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: natsJournal(n.URL())})
+// TestHistoryCommands: what they print of large objects and of control characters, while informd
+// runs and after it was killed.
+func TestHistoryCommands(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: logJournal})
 	d.start()
 	d.waitForSync(1)
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
@@ -318,7 +318,6 @@ func TestHistoryOfANATSJournal(t *testing.T) {
 			t.Errorf("%s: history prints\n%q", when, text)
 		}
 	}
-	// Bodies of more than a message, up to what the API server takes.
 	large := strings.Repeat("x", 1_000_000)
 	object.SetName("large")
 	for n, k := range []string{"first", "second", "third"} {

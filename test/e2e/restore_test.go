@@ -16,16 +16,16 @@ import (
 	"github.com/informd/informd/test/natsserver"
 )
 
-// restored is what the restores of one cluster are watched by: an informd for each kind of
-// journal, each with a file sink and a JetStream that deduplicates by id.
+// restored is what the restores of one cluster are watched by: an informd with a file sink and
+// a JetStream that deduplicates by id.
 type restored struct {
-	t        *testing.T
-	cluster  *cluster.Cluster
-	nats     *natsserver.Server
-	client   dynamic.Interface
-	kinds    []kind
-	informds map[string]*informd
-	seed     uint64
+	t       *testing.T
+	cluster *cluster.Cluster
+	nats    *natsserver.Server
+	client  dynamic.Interface
+	kinds   []kind
+	informd *informd
+	seed    uint64
 }
 
 func newRestored(t *testing.T) *restored {
@@ -33,24 +33,18 @@ func newRestored(t *testing.T) *restored {
 	c := cluster.Start(t, cluster.Options{})
 	r := &restored{
 		t: t, cluster: c, nats: natsserver.Start(t, natsserver.Options{}), client: dynamic.NewForConfigOrDie(fast(c.RESTConfig())),
-		kinds: []kind{configMapKind(), customKind("gadgets", false)}, informds: make(map[string]*informd),
+		kinds: []kind{configMapKind(), customKind("gadgets", false)},
 	}
 	r.kinds[1].install(t, r.client)
 	r.write(20)
-	for name, journal := range map[string]string{"log": logJournal, "nats": natsJournal(r.nats.URL())} {
-		r.informds[name] = newInformd(t, setup{
-			kubeconfig: c.Kubeconfig(), journal: journal,
-			resources: `
+	r.informd = newInformd(t, setup{
+		kubeconfig: c.Kubeconfig(), journal: logJournal, sinks: busSink(r.nats.URL()),
+		resources: `
 		- {resource: configmaps, namespaces: [default]}
 		- {group: e2e.example.com, resource: gadgets}`,
-			sinks: fmt.Sprintf("- {name: bus, type: nats, servers: [%q], subjectPrefix: %s, stream: %s, create: {historyPerObject: 0}}",
-				r.nats.URL(), "events-"+name, strings.ToUpper("EVENTS_"+name)),
-		})
-		r.informds[name].start()
-	}
-	for _, d := range r.informds {
-		d.waitForSync(len(r.kinds))
-	}
+	})
+	r.informd.start()
+	r.informd.waitForSync(len(r.kinds))
 	return r
 }
 
@@ -101,32 +95,28 @@ func stateOf(records []record, deduplicates bool) map[string]string {
 func (r *restored) consistent() {
 	r.t.Helper()
 	want := r.state()
-	for name, d := range r.informds {
-		for _, deduplicates := range []bool{false, true} {
-			eventually(r.t, fmt.Sprintf("the file of informd with journal %s, deduplicated: %t", name, deduplicates), func() bool {
-				return maps.Equal(want, stateOf(d.records(), deduplicates))
-			})
-		}
-		eventually(r.t, "the JetStream of informd with journal "+name, func() bool {
-			return maps.Equal(want, stateOf(readStream(r.t, r.nats.URL(), strings.ToUpper("EVENTS_"+name)), true))
+	for _, deduplicates := range []bool{false, true} {
+		eventually(r.t, fmt.Sprintf("the file, deduplicated: %t", deduplicates), func() bool {
+			return maps.Equal(want, stateOf(r.informd.records(), deduplicates))
 		})
 	}
+	eventually(r.t, "the JetStream", func() bool {
+		return maps.Equal(want, stateOf(readStream(r.t, r.nats.URL(), busStream), true))
+	})
 }
 
 // rollback waits until every target has declared as many rollbacks.
 func (r *restored) rollback(n int) {
 	r.t.Helper()
-	for name, d := range r.informds {
-		eventually(r.t, fmt.Sprintf("gap %d of a rollback with journal %s", n, name), func() bool {
-			gaps := make(map[string]int)
-			for _, x := range d.records() {
-				if x.Op == "gap" && x.Reason == "rollback" {
-					gaps[x.Resource]++
-				}
+	eventually(r.t, fmt.Sprintf("gap %d of a rollback", n), func() bool {
+		gaps := make(map[string]int)
+		for _, x := range r.informd.records() {
+			if x.Op == "gap" && x.Reason == "rollback" {
+				gaps[x.Resource]++
 			}
-			return len(gaps) == len(r.kinds) && slices.Min(slices.Collect(maps.Values(gaps))) >= n
-		})
-	}
+		}
+		return len(gaps) == len(r.kinds) && slices.Min(slices.Collect(maps.Values(gaps))) >= n
+	})
 }
 
 // Etcd is restored as its documentation says for Kubernetes, with a raised revision: below

@@ -22,7 +22,7 @@ import (
 // busStream is the stream that the sink bus of a [rig] fills, all of its history.
 const busStream = "EVENTS"
 
-// busSink is a nats sink into busStream, under a prefix that is not a journal's.
+// busSink is a nats sink into busStream.
 func busSink(url string) string {
 	return fmt.Sprintf("- {name: bus, type: nats, servers: [%q], subjectPrefix: events, stream: %s, create: {historyPerObject: 0}}", url, busStream)
 }
@@ -194,6 +194,23 @@ func streamEnd(t *testing.T, url, stream string) uint64 {
 		t.Fatal(err)
 	}
 	return s.CachedInfo().State.LastSeq
+}
+
+// deleteStream deletes a stream, as `nats stream rm` does.
+func deleteStream(t *testing.T, url, stream string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), stream); err != nil {
+		t.Fatalf("delete stream %s: %v", stream, err)
+	}
 }
 
 // hook is a webhook's other side, which keeps what it takes.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
-	"github.com/informd/informd/test/natsserver"
 )
 
 const (
@@ -30,25 +29,18 @@ const (
 // is ready again without a restart. E2E_OUTAGE_SECONDS is how long the webhook is down.
 func TestBacklogStopsNobody(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
-	server := natsserver.Start(t, natsserver.Options{})
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
-	for i, journal := range []string{logJournal, natsJournal(server.URL())} {
-		t.Run(journal[:9], func(t *testing.T) { backlogStopsNobody(t, c, client, journal, fmt.Sprintf("share-%d", i)) })
-	}
-}
-
-func backlogStopsNobody(t *testing.T, c *cluster.Cluster, client dynamic.Interface, journal, prefix string) {
 	maps := client.Resource(configMapKind().gvr)
 	var namespaces []string
 	for n := range shareTenants + 1 {
-		namespaces = append(namespaces, fmt.Sprintf("%s-%d", prefix, n))
+		namespaces = append(namespaces, fmt.Sprint("share-", n))
 		createNamespace(t, client, namespaces[n])
 	}
 	greedy := namespaces[shareTenants]
 	hook := startHook(t)
 	d := newInformd(t, setup{
 		kubeconfig: c.Kubeconfig(), resources: fmt.Sprintf("- {resource: configmaps, mode: full, namespaces: [%s]}", strings.Join(namespaces, ", ")),
-		journal: journal + ", maxBytes: 32MiB" + longHistory,
+		journal: logJournal + ", maxBytes: 32MiB" + longHistory,
 		sinks:   hook.sink(),
 	})
 	d.start()

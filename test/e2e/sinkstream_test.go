@@ -23,7 +23,7 @@ func TestSinkStreamReplaced(t *testing.T) {
 			if down {
 				d.stop()
 			}
-			deleteStreams(t, r.nats.URL(), busStream)
+			deleteStream(t, r.nats.URL(), busStream)
 			if down {
 				d.start()
 			}

@@ -110,7 +110,7 @@ func TestMaterialisedView(t *testing.T) {
 	r.equals("after a re-snapshot", v)
 
 	d.waitForLive(len(r.kinds))
-	deleteStreams(t, r.nats.URL(), busStream)
+	deleteStream(t, r.nats.URL(), busStream)
 	r.write(40) // deletions as well, which no stream may have
 	for _, k := range r.kinds {
 		d.must("resnapshot", k.target(), "--sink", "bus")

@@ -22,7 +22,7 @@ type Reference struct {
 const referenceHead = "# Configuration\n\n" +
 	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same texts.\n\n" +
 	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
-	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka or webhook sink or a nats journal.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
+	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka or webhook sink.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
 	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
 	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n" +
 	"An empty variable counts as not set, with a warning. Only `INFORMD_ADMIN_LISTEN` and `INFORMD_ADMIN_SOCKET` may be empty: they then turn off what they set.\n\n" +
@@ -99,22 +99,32 @@ func sectionsOf(root object) ([]section, error) {
 		}
 		all = append(all, s.tiers(name))
 	}
-	journal, _ := properties["journal"].(object)
-	shared, err := sharedSection(journal)
+	sinks, _ := properties["sinks"].(object)
+	shared, err := sharedSection(sinks)
 	return append(all, shared), err
 }
 
 // sinkSections are those of the sink types.
 func sinkSections(sinks object) []section {
 	var all []section
-	items, _ := sinks["items"].(object)
-	branches, _ := items["allOf"].([]any)
-	for _, branch := range branches {
-		branch, _ := branch.(object)
+	for _, branch := range sinkTypes(sinks) {
 		then, _ := branch["then"].(object)
 		name := typeOf(branch)
 		s := section{title: "`sinks`: type `" + name + "`", example: "sinks/" + name, keys: keysBelow(then, "")}
 		all = append(all, s.tiers("sinks/"+name))
+	}
+	return all
+}
+
+// sinkTypes are the branches of the schema, one for each sink type.
+func sinkTypes(sinks object) []object {
+	items, _ := sinks["items"].(object)
+	branches, _ := items["allOf"].([]any)
+	var all []object
+	for _, branch := range branches {
+		if branch, ok := branch.(object); ok {
+			all = append(all, branch)
+		}
 	}
 	return all
 }
@@ -128,16 +138,21 @@ func typeOf(branch object) string {
 	return name
 }
 
-// sharedSection has the keys of auth and tls, which journals and sinks share.
-func sharedSection(journal object) (section, error) {
-	properties, _ := journal["properties"].(object)
-	s := section{title: "`auth` and `tls` of journals and sinks", example: "auth", about: "Each type takes some of these keys; `informd validate` reports the others."}
+// sharedSection has the keys of auth and tls, which sinks share. The schema of each type has all.
+func sharedSection(sinks object) (section, error) {
+	properties := object{}
+	for _, branch := range sinkTypes(sinks) {
+		if then, _ := branch["then"].(object); typeOf(branch) == "nats" {
+			properties, _ = then["properties"].(object)
+		}
+	}
+	s := section{title: "`auth` and `tls` of sinks", example: "auth", about: "Each type takes some of these keys; `informd validate` reports the others."}
 	for _, name := range []string{"auth", "tls"} {
 		node, _ := properties[name].(object)
 		s.keys = append(s.keys, keysBelow(node, name+".")...)
 	}
 	if len(s.keys) == 0 {
-		return section{}, errors.New("the schema of journal has no keys in auth and tls")
+		return section{}, errors.New("the schema of a nats sink has no keys in auth and tls")
 	}
 	return s, nil
 }

@@ -22,7 +22,7 @@ func basicKeys() map[string][]string {
 		"sinks/nats":    {"servers", "auth", "tls", "subjectPrefix"},
 		"sinks/kafka":   {"servers", "auth", "tls", "topic"},
 		"sinks/webhook": {"url", "auth", "signing", "signing.keyFile"},
-		"journal":       {"type", "dir", "maxBytes", "servers"},
+		"journal":       {"type", "dir", "maxBytes"},
 		"replicas":      {"lease"},
 		"admin":         {"listen"},
 		"log":           {"level", "format"},

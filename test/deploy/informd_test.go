@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,17 @@ func informdOf(t *testing.T, d deployment) informd {
 			t.Setenv(name, value)
 		}
 	}
-	parsed, err := configfile.Parse(file, text, drivers.All())
+	for _, e := range in.container.Env {
+		if e.ValueFrom != nil {
+			continue
+		}
+		t.Setenv(e.Name, strings.ReplaceAll(e.Value, "$(POD_NAME)", in.workload.name+"-0"))
+	}
+	local := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(local, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := configfile.Load(configfile.Source{Path: local, Drivers: drivers.All()})
 	if err != nil {
 		t.Fatalf("config:\n%v", err)
 	}

@@ -56,6 +56,12 @@ func needed(c *config.Config, staysInNamespace bool) map[permission]bool {
 	if !staysInNamespace {
 		maps.Copy(all, optional())
 	}
+	if r := c.Replicas; r.Lease != "" {
+		for _, verb := range []string{"get", "update"} {
+			all[permission{r.Namespace, "coordination.k8s.io", "leases", verb, r.Lease}] = true
+		}
+		all[permission{r.Namespace, "coordination.k8s.io", "leases", "create", ""}] = true
+	}
 	return all
 }
 

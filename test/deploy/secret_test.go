@@ -43,7 +43,7 @@ func TestSecretsAreDocumented(t *testing.T) {
 			}
 			for _, c := range containers(w.pod) {
 				for _, e := range c.Env {
-					if e.ValueFrom == nil {
+					if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {
 						continue
 					}
 					ref := e.ValueFrom.SecretKeyRef

@@ -2,7 +2,6 @@ package helm_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -122,17 +121,23 @@ type pair struct {
 	Mounts      []corev1.VolumeMount
 	Claims      int
 	Unavailable string
-	Journal     string
-	Keys        string
+	Env         []corev1.EnvVar
+	Probes      []corev1.URIScheme
+	Config      []any
+	OwnRules    int
 }
 
 func pairOf(t *testing.T, r release) pair {
 	t.Helper()
 	set, budget, c := only[*appsv1.StatefulSet](t, r), only[*policyv1.PodDisruptionBudget](t, r), parsed(t, r)
+	main := container(t, set)
 	p := pair{
 		Replicas: set.Spec.Replicas, Management: set.Spec.PodManagementPolicy, Spread: set.Spec.Template.Spec.TopologySpreadConstraints,
-		Mounts: container(t, set).VolumeMounts, Claims: len(set.Spec.VolumeClaimTemplates), Unavailable: budget.Spec.MaxUnavailable.String(),
-		Journal: fmt.Sprint(c.Journal.Type, c.Journal.Dir, c.Journal.Servers, c.Journal.Replicas), Keys: c.Redaction.KeyFile,
+		Mounts: main.VolumeMounts, Claims: len(set.Spec.VolumeClaimTemplates), Unavailable: budget.Spec.MaxUnavailable.String(),
+		Env:      slices.DeleteFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" }),
+		Probes:   []corev1.URIScheme{main.LivenessProbe.HTTPGet.Scheme, main.ReadinessProbe.HTTPGet.Scheme},
+		Config:   []any{c.Journal.Type, c.Journal.Dir, c.Redaction.KeyFile, c.Admin, c.Replicas},
+		OwnRules: ownRules(r, set),
 	}
 	for i := range p.Spread {
 		if !selects(p.Spread[i].LabelSelector.MatchLabels, set.Spec.Template.Labels) {
@@ -146,6 +151,9 @@ func pairOf(t *testing.T, r release) pair {
 	}
 	for _, v := range set.Spec.Template.Spec.Volumes {
 		v.ConfigMap = nil // its name differs
+		if v.EmptyDir != nil {
+			v.EmptyDir.SizeLimit = nil // it follows journal.maxBytes
+		}
 		p.Volumes = append(p.Volumes, v.String())
 	}
 	slices.Sort(p.Volumes)

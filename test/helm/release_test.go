@@ -2,6 +2,8 @@ package helm_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,14 +115,25 @@ func configText(t *testing.T, r release) []byte {
 	return nil
 }
 
-// parsed is the config as informd reads it.
+// parsed is the config as the informd of the first Pod reads it.
 func parsed(t *testing.T, r release) *config.Config {
 	t.Helper()
 	for name, value := range map[string]string{"NATS_URL": "nats://nats.nats:4222", "KAFKA_PASSWORD": "secret", "HOOK_TOKEN": "17"} {
 		t.Setenv(name, value)
 	}
+	set := only[*appsv1.StatefulSet](t, r)
+	for _, e := range container(t, set).Env {
+		if e.ValueFrom != nil {
+			continue
+		}
+		t.Setenv(e.Name, strings.ReplaceAll(e.Value, "$(POD_NAME)", set.Name+"-0"))
+	}
 	text := configText(t, r)
-	c, err := configfile.Parse("config.yaml", text, drivers.All())
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configfile.Load(configfile.Source{Path: file, Drivers: drivers.All()})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

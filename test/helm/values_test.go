@@ -54,7 +54,7 @@ func TestGoodValues(t *testing.T) {
 			s := only[*appsv1.StatefulSet](t, r)
 			checkSecurity(t, s)
 			checkPorts(t, r, s, c)
-			checkVolumes(t, s, c)
+			checkVolumes(t, s, c, file)
 			checkMemory(t, s)
 			checkReplicas(t, r, s, c)
 		})
@@ -188,8 +188,8 @@ func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config
 }
 
 // checkVolumes: each mount has a volume, each volume a mount, and journal.dir is writable. Only
-// a log has a claim.
-func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config) {
+// a log has a claim, and with several replicas only if the values say so.
+func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config, file string) {
 	t.Helper()
 	mounted := map[string]bool{}
 	for _, v := range s.Spec.Template.Spec.Volumes {
@@ -214,8 +214,12 @@ func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config) {
 	if !writable {
 		t.Errorf("journal.dir %s is on no volume", c.Journal.Dir)
 	}
-	if log := c.Journal.Type == config.JournalLog; log != (len(s.Spec.VolumeClaimTemplates) == 1) {
-		t.Errorf("journal type %s, %d claims", c.Journal.Type, len(s.Spec.VolumeClaimTemplates))
+	var values struct{ Persistence struct{ Enabled bool } }
+	if err := yaml.Unmarshal(read(t, "test/helm", file), &values); err != nil {
+		t.Fatal(err)
+	}
+	if want := c.Journal.Type == config.JournalLog && (*s.Spec.Replicas == 1 || values.Persistence.Enabled); want != (len(s.Spec.VolumeClaimTemplates) == 1) {
+		t.Errorf("journal type %s, %d replicas, %d claims", c.Journal.Type, *s.Spec.Replicas, len(s.Spec.VolumeClaimTemplates))
 	}
 	for _, claim := range s.Spec.VolumeClaimTemplates {
 		if size := claim.Spec.Resources.Requests.Storage().Value(); size <= int64(c.Journal.MaxBytes) {
@@ -243,14 +247,20 @@ func checkMemory(t *testing.T, s *appsv1.StatefulSet) {
 	}
 }
 
-// checkReplicas: only a nats journal has several replicas, and then they are spread and have
-// a budget.
+// checkReplicas: several replicas are spread, have a budget and a Lease, reach each other, and the
+// address of each one is in its environment.
 func checkReplicas(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
 	t.Helper()
 	several := *s.Spec.Replicas > 1
 	budgets := of[*policyv1.PodDisruptionBudget](r)
-	if several != (len(budgets) == 1) || several && c.Journal.Type != config.JournalNATS {
-		t.Errorf("%d replicas, %d budgets, journal type %s", *s.Spec.Replicas, len(budgets), c.Journal.Type)
+	if several != (len(budgets) == 1) || several != (c.Replicas.Lease != "") {
+		t.Errorf("%d replicas, %d budgets, lease %q", *s.Spec.Replicas, len(budgets), c.Replicas.Lease)
+	}
+	if own := ownRules(r, s); several != (own == 2) {
+		t.Errorf("%d replicas, and %d rules of the network policy are for the other ones", *s.Spec.Replicas, own)
+	}
+	if want := fmt.Sprintf("%s-0.%s.%s.svc%s", s.Name, s.Spec.ServiceName, s.Namespace, c.Admin.Listen); several && c.Replicas.Address != want {
+		t.Errorf("the first Pod has the address %q, want %q", c.Replicas.Address, want)
 	}
 	for _, b := range budgets {
 		if !selects(b.Spec.Selector.MatchLabels, s.Spec.Template.Labels) || b.Spec.MaxUnavailable.IntVal != 1 {
@@ -266,4 +276,26 @@ func checkReplicas(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Con
 			t.Errorf("spread constraint: %v", one)
 		}
 	}
+}
+
+// ownRules counts the rules of network policies that are for the other Pods of the StatefulSet.
+func ownRules(r release, s *appsv1.StatefulSet) (n int) {
+	for _, p := range of[*networkingv1.NetworkPolicy](r) {
+		for _, rule := range p.Spec.Ingress {
+			n += toSelf(rule.From, rule.Ports, s)
+		}
+		for _, rule := range p.Spec.Egress {
+			n += toSelf(rule.To, rule.Ports, s)
+		}
+	}
+	return n
+}
+
+// toSelf is 1 if a rule is for the Pods of the StatefulSet, on their port.
+func toSelf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, s *appsv1.StatefulSet) int {
+	if len(peers) != 1 || peers[0].PodSelector == nil || peers[0].NamespaceSelector != nil || !selects(peers[0].PodSelector.MatchLabels, s.Spec.Template.Labels) ||
+		len(ports) != 1 || ports[0].Port.IntVal != s.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort {
+		return 0
+	}
+	return 1
 }

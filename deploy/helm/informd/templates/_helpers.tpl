@@ -34,19 +34,47 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where the Secret of several replicas is mounted. */}}
+{{- define "informd.replicasDir" -}}
+/etc/informd-replicas
+{{- end -}}
+
+{{/* config, and with several replicas the keys that they need. Those of the user have priority. The
+address of each Pod is in its environment. */}}
+{{- define "informd.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if gt (int .Values.replicas) 1 -}}
+{{- $dir := include "informd.replicasDir" . -}}
+{{- $admin := omit $config.admin "allowHTTP" -}}
+{{- $tls := dict "certFile" (printf "%s/tls.crt" $dir) "keyFile" (printf "%s/tls.key" $dir) -}}
+{{- $_ := set $config "admin" (merge $admin (dict "tokenFile" (printf "%s/token" $dir) "tls" $tls)) -}}
+{{- $_ := set $config "redaction" (merge (default dict $config.redaction) (dict "keyFile" (printf "%s/redaction.key" $dir))) -}}
+{{- $_ := set $config "replicas" (merge (default dict $config.replicas) (dict "lease" (include "informd.fullname" .) "namespace" .Release.Namespace)) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* "true" if the log is on a volume of its own. */}}
+{{- define "informd.persistent" -}}
+{{- if and (eq .Values.config.journal.type "log") (ternary (le (int .Values.replicas) 1) .Values.persistence.enabled (kindIs "invalid" .Values.persistence.enabled)) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* The port of config.admin.listen. */}}
 {{- define "informd.port" -}}
 {{- regexFind "[0-9]+$" .Values.config.admin.listen -}}
 {{- end -}}
 
 {{- define "informd.scheme" -}}
-{{- ternary "HTTPS" "HTTP" (not (empty (dig "tls" "certFile" "" .Values.config.admin))) -}}
+{{- $admin := (include "informd.config" . | fromYaml).admin -}}
+{{- ternary "HTTPS" "HTTP" (not (empty (dig "tls" "certFile" "" $admin))) -}}
 {{- end -}}
 
 {{/* A hash of the keys that a running informd cannot change: an upgrade replaces the Pod only
 for these. */}}
 {{- define "informd.restartHash" -}}
-{{- $fixed := omit .Values.config "resources" "sinks" -}}
+{{- $fixed := omit (include "informd.config" . | fromYaml) "resources" "sinks" -}}
 {{- $fixed = set $fixed "log" (omit (default dict $fixed.log) "level") -}}
 {{- $fixed = set $fixed "kubernetes" (omit (default dict $fixed.kubernetes) "maxWatches") -}}
 {{- $fixed | toJson | sha256sum -}}
@@ -67,8 +95,13 @@ for these. */}}
 {{- define "informd.check" -}}
 {{- $journal := .Values.config.journal -}}
 {{- $admin := .Values.config.admin -}}
-{{- if and (gt (int .Values.replicas) 1) (ne $journal.type "nats") -}}
-{{- fail (printf "replicas is %d, and config.journal.type is %s: only a nats journal has a standby (docs/ha.md). Set config.journal.type: nats, or replicas: 1" (int .Values.replicas) $journal.type) -}}
+{{- if gt (int .Values.replicas) 1 -}}
+{{- if ne $journal.type "log" -}}
+{{- fail (printf "replicas is %d, and config.journal.type is %s: only a log is copied to the other replicas (docs/ha.md). Set config.journal.type: log, or replicas: 1" (int .Values.replicas) $journal.type) -}}
+{{- end -}}
+{{- if not .Values.replicasSecret -}}
+{{- fail (printf "replicas is %d, and replicasSecret is empty: the replicas need a Secret with a token, a certificate for *.%s.%s.svc and a key. Make it with the commands in deploy/README.md#high-availability, and set replicasSecret to its name; or set replicas: 1" (int .Values.replicas) (include "informd.fullname" .) .Release.Namespace) -}}
+{{- end -}}
 {{- end -}}
 {{- if not (regexMatch "^(0[.]0[.]0[.]0|\\[::\\])?:[1-9][0-9]*$" $admin.listen) -}}
 {{- fail (printf "config.admin.listen is %q: the kubelet reaches the probes on all addresses of the Pod only. Set \":8080\", or another port" $admin.listen) -}}

@@ -119,6 +119,13 @@ that they select, and where they are watched. RBAC has no patterns but "*". */}}
 {{- toJson (concat $rules .Values.rbac.rules) -}}
 {{- end -}}
 
+{{/* The rules for the Lease of several replicas. RBAC cannot limit create to a name. */}}
+{{- define "informd.leaseRules" -}}
+{{- $lease := dict "apiGroups" (list "coordination.k8s.io") "resources" (list "leases") -}}
+{{- $own := merge (dict "resourceNames" (list .lease) "verbs" (list "get" "update")) $lease -}}
+{{- toJson (list $own (merge (dict "verbs" (list "create")) $lease)) -}}
+{{- end -}}
+
 {{/* The rules of the Roles, by namespace. */}}
 {{- define "informd.namespaceRules" -}}
 {{- $entries := dict -}}
@@ -135,6 +142,10 @@ that they select, and where they are watched. RBAC has no patterns but "*". */}}
   {{- $own := include "informd.watchRules" $watched | fromJsonArray -}}
   {{- $owners := include "informd.ownerRules" (dict "entries" $watched "others" (concat $own $everywhere)) | fromJsonArray -}}
   {{- $_ := set $rules $namespace (concat $own $owners) -}}
+{{- end -}}
+{{- with (include "informd.config" . | fromYaml).replicas -}}
+  {{- $others := get $rules .namespace | default list -}}
+  {{- $_ := set $rules .namespace (concat $others (include "informd.leaseRules" . | fromJsonArray)) -}}
 {{- end -}}
 {{- toJson $rules -}}
 {{- end -}}

@@ -26,8 +26,6 @@ type Status struct {
 	Version       string  `json:"version"`
 	Cluster       string  `json:"cluster"`
 	UptimeSeconds float64 `json:"uptimeSeconds"`
-	// StandbyFor names the informd that this one waits for, empty if it works itself.
-	StandbyFor string `json:"standbyFor,omitempty"`
 	// Follower is set while this informd follows a leader.
 	Follower *Follower `json:"follower,omitempty"`
 	Config   *Config   `json:"config,omitempty"`
@@ -167,11 +165,6 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		answer(w, reasons)
 		return
 	}
-	if s.options.Standby() != "" {
-		// It is ready to take over: an update of two replicas must not wait for it.
-		answer(w, nil)
-		return
-	}
 	if j := s.options.Journal(); j.Unusable {
 		reasons = append(reasons, "journal: "+j.Problem)
 	}
@@ -242,7 +235,7 @@ func (s *Server) now() Status {
 	targets := s.options.Targets()
 	return Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
-		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(), Follower: s.follower(),
+		UptimeSeconds: time.Since(s.started).Seconds(), Follower: s.follower(),
 		Config:       s.options.Config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 		DeadLetters: s.options.DeadLetters(),

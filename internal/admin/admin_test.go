@@ -27,7 +27,7 @@ func options(targets ...admin.Target) admin.Options {
 			return []deliver.Status{{Name: "dead", State: "retrying", LastError: "refused"}}
 		},
 		Journal:     func() admin.Journal { return admin.Journal{Type: "memory"} },
-		DeadLetters: func() map[string]uint64 { return nil }, Standby: func() string { return "" }, Config: func() *admin.Config { return nil },
+		DeadLetters: func() map[string]uint64 { return nil }, Config: func() *admin.Config { return nil },
 		Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	}
 }

@@ -39,8 +39,6 @@ type Options struct {
 	Journal     func() Journal
 	// Config describes the config in use.
 	Config func() *Config
-	// Standby names the informd that this one waits for, "" if it works itself.
-	Standby func() string
 	// Follower describes this informd while it follows a leader; nil while it leads. Both are
 	// nil without replicas.
 	Follower func() *Follower

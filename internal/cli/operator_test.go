@@ -50,7 +50,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 			o.Targets = func() []admin.Target { return nil }
 			o.Sinks = func() []deliver.Status { return nil }
 			o.Journal = func() admin.Journal { return admin.Journal{} }
-			o.DeadLetters, o.Standby = func() map[string]uint64 { return nil }, func() string { return "" }
+			o.DeadLetters = func() map[string]uint64 { return nil }
 			o.Config = func() *admin.Config { return nil }
 			if test.socket != "" {
 				o.Socket = filepath.Join(dir, test.socket)

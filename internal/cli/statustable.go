@@ -36,8 +36,6 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 			state = "not in sync yet"
 		}
 		fmt.Fprintf(out, "a replica: it copies the log of %s, and is %s\n", terminal.Visible(s.Follower.Leader), state)
-	case s.StandbyFor != "":
-		fmt.Fprintf(out, "on standby: informd %s writes to the journal; this one takes over when that is gone\n", terminal.Visible(s.StandbyFor))
 	case len(s.Targets) == 0:
 		fmt.Fprintln(out, "nothing is watched: informd is starting or stopping")
 	}

@@ -67,8 +67,8 @@ func rendered(t *testing.T, s *admin.Status) string {
 func TestStatusTables(t *testing.T) {
 	cases := map[string]*admin.Status{
 		"busy": busy(),
-		"standby": {
-			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, StandbyFor: "informd-1/7",
+		"follower": {
+			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, Follower: &admin.Follower{Leader: "informd-1.informd:8080", InSync: true},
 			Journal: admin.Journal{Type: "log", Problem: "it is not open yet"},
 		},
 		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
@@ -133,12 +133,12 @@ func TestStatusIsHarmless(t *testing.T) {
 	}
 	hostile["all"] = all
 	lines := strings.Count(rendered(t, &admin.Status{
-		StandbyFor: "x", Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []deliver.Status{{}},
+		Follower: &admin.Follower{Leader: "x"}, Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []deliver.Status{{}},
 	}), "\n")
 	for name, x := range hostile {
 		t.Run(name, func(t *testing.T) {
 			got := rendered(t, &admin.Status{
-				Version: x, Cluster: x, StandbyFor: x, Config: &admin.Config{Path: x, Error: x},
+				Version: x, Cluster: x, Follower: &admin.Follower{Leader: x}, Config: &admin.Config{Path: x, Error: x},
 				Targets: []admin.Target{{Target: x, Version: x, Mode: x, State: x, Reason: x}},
 				Sinks:   []deliver.Status{{Name: x, Type: x, State: deliver.State(x), LastError: x, LastErrorAt: ago(time.Second), LagSeconds: 1e300}},
 				Journal: admin.Journal{Type: x, Problem: x},

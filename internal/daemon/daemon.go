@@ -57,8 +57,6 @@ type Daemon struct {
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
 	tails    tail.Feed
-	// waitingFor is the other informd that writes to the journal, nil if it is us.
-	waitingFor atomic.Pointer[string]
 	// replica serves the log to followers. Leading is nil while this process does not lead, and follower
 	// while it leads, or has no replicas.
 	replica  replica.Server
@@ -197,7 +195,7 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.waitFor)
+	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger)
 	if err != nil {
 		return nil, errors.Join(err, release(now, leading))
 	}
@@ -220,15 +218,6 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 		return p.start()
 	})
 	return p, err
-}
-
-// waitFor notes the informd that writes to the journal; it is us if holder is empty.
-func (d *Daemon) waitFor(holder string) {
-	if holder == "" {
-		d.waitingFor.Store(nil)
-		return
-	}
-	d.waitingFor.Store(&holder)
 }
 
 // stop ends the beginning of the pipe first. When now ends, it does not wait for

@@ -18,7 +18,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Standby: d.standby, Follower: d.followerStatus, Operator: operator{d},
+		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.followerStatus, Operator: operator{d},
 		Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
@@ -90,12 +90,12 @@ func (d *Daemon) journalStatus() admin.Journal {
 	return j
 }
 
-// journalUsable reports whether the journal can be used, and whether this informd is to have
-// one: a standby is not.
+// journalUsable reports whether the journal can be used, and whether this informd writes to it: a follower
+// does not.
 func (d *Daemon) journalUsable() (ok, mine bool) {
 	p := d.pipeline.Load()
 	if p == nil {
-		return false, d.standby() == "" && d.followerStatus() == nil
+		return false, d.followerStatus() == nil
 	}
 	ok, _ = p.store.State()
 	return ok, true
@@ -108,18 +108,7 @@ func (d *Daemon) notOpen() error {
 	} else if f != nil {
 		return errors.New("this informd waits for the lease, and nobody leads")
 	}
-	if holder := d.standby(); holder != "" {
-		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
-	}
 	return errNotOpen
-}
-
-// standby names the informd that writes to the journal instead of this one.
-func (d *Daemon) standby() string {
-	if holder := d.waitingFor.Load(); holder != nil {
-		return *holder
-	}
-	return ""
 }
 
 // thousandths leaves out digits that nobody wants to read.

@@ -3,24 +3,24 @@ package daemon
 import (
 	"testing"
 
+	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // TestJournalUsableBeforeItIsOpen: the series exists from the start, so that an alert fires
-// for a journal that cannot be reached then. A standby has no series.
+// for a journal that cannot be opened then. A follower has no series.
 func TestJournalUsableBeforeItIsOpen(t *testing.T) {
 	d := &Daemon{}
 	c := newUsableCollector(d.journalUsable)
 	if values := scrape(t, c); len(values) != 1 || values["informd_journal_usable"] != 0 {
 		t.Errorf("before the journal is open: %v", values)
 	}
-	holder := "other"
-	d.waitingFor.Store(&holder)
+	d.follower.Store(&admin.Follower{})
 	if values := scrape(t, c); len(values) != 0 {
-		t.Errorf("on a standby: %v", values)
+		t.Errorf("of a follower: %v", values)
 	}
-	d.waitingFor.Store(nil)
+	d.follower.Store(nil)
 	d.pipeline.Store(&pipeline{store: &store.Store{Disk: journaltest.Open(t).Disk}})
 	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
 		t.Errorf("with an open journal: %v", values)

@@ -143,7 +143,7 @@ function targets(s) {
 function overview(s) {
   status = s;
   say("cluster", s.cluster);
-  say("about", `${s.version}, up for ${span(s.uptimeSeconds)}${s.standbyFor ? `, waits for ${s.standbyFor}` : ""}${s.follower ? `, follows ${s.follower.leader || "nobody yet"}${s.follower.inSync ? ", in sync" : ""}` : ""}`);
+  say("about", `${s.version}, up for ${span(s.uptimeSeconds)}${s.follower ? `, follows ${s.follower.leader || "nobody yet"}${s.follower.inSync ? ", in sync" : ""}` : ""}`);
   const failed = s.config && !s.config.lastReloadSuccessful;
   $("notice").hidden = !failed;
   if (failed) say("notice", `The config was not reloaded: ${s.config.lastReloadError}`);

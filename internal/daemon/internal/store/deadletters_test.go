@@ -38,7 +38,7 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 	c := &config.Config{Cluster: "test", Journal: config.Journal{
 		Type: config.JournalLog, Dir: t.TempDir(), MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), func(string) {})
+	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

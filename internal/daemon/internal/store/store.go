@@ -50,9 +50,8 @@ func NewSyncSeconds() prometheus.Histogram {
 	})
 }
 
-// Open opens the journal of the config. While another informd writes to it, Open blocks: waiting is
-// called with the name of that one, and with "" when the journal is ours.
-func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger, waiting func(holder string)) (*Store, error) {
+// Open opens the journal of the config.
+func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger) (*Store, error) {
 	s := &Store{logger: logger, SyncSeconds: NewSyncSeconds()}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.Watch(resources); err != nil {
@@ -65,7 +64,6 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	if err := open(c); err != nil {
 		return nil, err
 	}
-	waiting("")
 	go s.followFailure()
 	return s, nil
 }

@@ -273,7 +273,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // this informd is to have one.
 func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_journal_usable",
-		"1 while informd can append events, 0 while the journal is not open, or its disk is full, hangs or is gone; absent on a standby.", nil, nil)
+		"1 while informd can append events, 0 while the journal is not open, or its disk is full, hangs or is gone; absent on a follower.", nil, nil)
 	return &collector{desc, func(send func(float64, ...string)) {
 		if ok, mine := usable(); mine {
 			send(oneIf(ok))

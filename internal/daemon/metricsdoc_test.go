@@ -50,6 +50,7 @@ func alerts() map[string]alert {
 		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events.", "`/readyz` and the log name the reason.", true},
 		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "", "The journal lost acknowledged events; informd declared a gap.", "Check the disk of the journal.", true},
 		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "", "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster.", true},
+		"informd_replica_in_sync_followers":     {"InformdNoFollowerInSync", `informd_replica_in_sync_followers == 0`, "5m", "No follower has a whole copy of the leader's log: the loss of the leader is a gap.", "`informd status` and the log of the follower name the reason; see [ha.md](ha.md).", false},
 		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "", "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error.", false},
 	}
 }
@@ -91,7 +92,7 @@ func everyMetric(t *testing.T) []metric {
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
 		t.Fatal(err)
 	}
-	all.MustRegister(buildInfo("v1"), newUsableCollector(nil), newLetterCollector(nil, nil))
+	all.MustRegister(buildInfo("v1"), newUsableCollector(nil), newLetterCollector(nil, nil), newReplicaCollector(nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
 	runner, err := deliver.New(journaltest.Open(t), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {
@@ -169,6 +170,7 @@ func metricsPage(metrics []metric) string {
 		{"Targets", "informd_target_ informd_audit_"},
 		{"Sinks", "informd_sink_"},
 		{"Journal", "informd_journal_"},
+		{"Replicas", "informd_replica_"},
 		{"Config, admin server and build", "informd_config_ informd_admin_ informd_build_"},
 	} {
 		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | one unit means | alert |\n|---|---|---|---|---|\n", section.title)
@@ -290,7 +292,7 @@ func golden(t *testing.T, path, got string) {
 
 // TestMetricForm: informd_<subsystem>_<noun>, with a help of one sentence.
 func TestMetricForm(t *testing.T) {
-	name := regexp.MustCompile(`^informd_(target|audit|sink|journal|config|admin|build)(_[a-z]+)+$`)
+	name := regexp.MustCompile(`^informd_(target|audit|sink|journal|replica|config|admin|build)(_[a-z]+)+$`)
 	for _, m := range everyMetric(t) {
 		if !name.MatchString(m.name) {
 			t.Errorf("%s has another form than informd_<subsystem>_<noun>[_<unit>][_total]", m.name)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
@@ -92,12 +95,15 @@ func TestDeclareToASinkWithoutGaps(t *testing.T) {
 	}
 }
 
-// note is what a journal has noted of a sink; a memory journal notes nothing.
-type note struct{ text string }
-
-func (n *note) Note() string        { return n.text }
-func (n *note) SetNote(text string) { n.text = text }
-func (n *note) KeepGap(event.Event) {}
+// newCursor opens the cursor of the sink bus in a new journal.
+func newCursor(t *testing.T) *journal.Cursor {
+	t.Helper()
+	c, err := journaltest.Open(t).Open("bus", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // TestNoteOfADestination: a destination counts as complete until the cursor of its sink moves
 // with another one, whether or not that has an identity. It does not matter whether the config
@@ -117,7 +123,7 @@ func TestNoteOfADestination(t *testing.T) {
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
-				n := new(note)
+				n := newCursor(t)
 				d := notedDestinations(t, n)
 				for _, identity := range tt.found {
 					if restarts {
@@ -125,8 +131,8 @@ func TestNoteOfADestination(t *testing.T) {
 					}
 					d.reached("bus", identity)
 				}
-				if n.text != tt.want {
-					t.Errorf("the note is %q, want %q", n.text, tt.want)
+				if n.Note() != tt.want {
+					t.Errorf("the note is %q, want %q", n.Note(), tt.want)
 				}
 			})
 		}
@@ -134,30 +140,35 @@ func TestNoteOfADestination(t *testing.T) {
 }
 
 // notedDestinations are those of a process with the sink bus. They repeat nothing.
-func notedDestinations(t *testing.T, n *note) *destinations {
+func notedDestinations(t *testing.T, n *journal.Cursor) *destinations {
 	t.Helper()
 	life, end := context.WithCancel(t.Context())
 	end()
-	p := &pipeline{all: []*delivery{{config: config.Sink{Name: "bus"}, Runner: &deliver.Runner{Noter: n}}}}
+	runner, err := deliver.New(n, nil, deliver.Options{Name: "bus", Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pipeline{all: []*delivery{{config: config.Sink{Name: "bus"}, Runner: runner}}}
 	return &destinations{pipeline: p, life: life, end: end, sinks: make(map[string]*destination)}
 }
 
 // TestRefillOfALeftDestination: the sink has another destination before a refill is complete.
 // The end of the refill does not count for that destination, nor for the first one later.
 func TestRefillOfALeftDestination(t *testing.T) {
-	n := &note{text: "S"}
+	n := newCursor(t)
+	n.SetNote("S")
 	d := notedDestinations(t, n)
 	d.reached("bus", "T")
 	left := d.sinks["bus"]
 	d.reached("bus", "")
 	d.complete("bus", left)
-	if n.text != elsewhere {
-		t.Errorf("the note is %q, want %q", n.text, elsewhere)
+	if n.Note() != elsewhere {
+		t.Errorf("the note is %q, want %q", n.Note(), elsewhere)
 	}
 	d.reached("bus", "T")
 	d.complete("bus", d.sinks["bus"])
-	if n.text != "T" {
-		t.Errorf("the note is %q, want T", n.text)
+	if n.Note() != "T" {
+		t.Errorf("the note is %q, want T", n.Note())
 	}
 }
 

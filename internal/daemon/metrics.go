@@ -282,7 +282,7 @@ func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
 }
 
 // newDroppedCollector exports [journal.Stats.Dropped], which bounds the namespaces.
-func newDroppedCollector(j journal.Journal) prometheus.Collector {
+func newDroppedCollector(j *store.Store) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_journal_dropped_total",
 		"An event that the full journal removed before each sink had it; a sink without it gets a gap event.", []string{"namespace"}, nil)
 	return &collector{desc, func(send func(float64, ...string)) {

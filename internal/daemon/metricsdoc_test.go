@@ -20,7 +20,6 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
-	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
@@ -94,7 +93,7 @@ func everyMetric(t *testing.T) []metric {
 	}
 	all.MustRegister(buildInfo("v1"), newUsableCollector(nil), newLetterCollector(nil, nil), newReplicaCollector(nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
-	runner, err := deliver.New(journaltest.Open(t), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
+	runner, err := deliver.New(newCursor(t), nil, deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {
 		t.Fatal(err)
 	}

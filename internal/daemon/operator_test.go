@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -38,10 +39,14 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	j := journaltest.Open(t)
 	p := &pipeline{
-		logger: logger, config: &config.Config{}, store: &store.Store{Disk: j.Disk},
+		logger: logger, config: &config.Config{}, store: &store.Store{Journal: j},
 		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
 	}
-	one, err := deliver.New(j, deliver.Options{
+	cursor, err := j.Open("out", journal.FromSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := deliver.New(cursor, func() uint64 { return j.Stats().LastSeq }, deliver.Options{
 		Name: "out", DeadLetters: deliver.NewDeadLetters("out", box), Logger: logger, Registerer: prometheus.NewRegistry(),
 		Setup: deliver.Setup{Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil }},
 	})

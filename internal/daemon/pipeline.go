@@ -108,8 +108,12 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 
 // newDelivery makes the runner of a sink, which has its cursor from then on.
 func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
-	r, err := deliver.New(p.store, deliver.Options{
-		Name: s.Name, Setup: setup, Start: start(s.Start),
+	cursor, err := p.store.Open(s.Name, start(s.Start))
+	if err != nil {
+		return nil, fmt.Errorf("sink %q: %w", s.Name, err)
+	}
+	r, err := deliver.New(cursor, func() uint64 { return p.store.Stats().LastSeq }, deliver.Options{
+		Name: s.Name, Setup: setup,
 		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.DeadLetters(s.Name)),
 		Logger:      p.logger.With("sink", s.Name), Registerer: d.registry,
 	})

@@ -77,7 +77,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		t.Fatal(err)
 	}
 	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
-		Disk: log.Disk, Durable: true,
+		Journal: log, Durable: true,
 	}}
 	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
 	d.pipeline.Store(p)

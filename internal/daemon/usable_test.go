@@ -21,7 +21,7 @@ func TestJournalUsableBeforeItIsOpen(t *testing.T) {
 		t.Errorf("of a follower: %v", values)
 	}
 	d.follower.Store(nil)
-	d.pipeline.Store(&pipeline{store: &store.Store{Disk: journaltest.Open(t).Disk}})
+	d.pipeline.Store(&pipeline{store: &store.Store{Journal: journaltest.Open(t)}})
 	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
 		t.Errorf("with an open journal: %v", values)
 	}

@@ -36,7 +36,7 @@ func (l shownLog) Append(ctx context.Context, events []event.Event) error {
 func (o operator) history() (journal.History, error) {
 	p, err := o.pipeline()
 	if err != nil {
-		return nil, err
+		return journal.History{}, err
 	}
 	return p.store.History(), nil
 }

@@ -196,7 +196,7 @@ func newWay(tb testing.TB) *way {
 	w := &way{body: newWatchBody(), sink: &tally{}}
 	w.sink.come.L = &w.sink.mu
 	quiet := slog.New(slog.DiscardHandler)
-	j, err := journal.OpenTemporary(tb.TempDir(), journal.DiskConfig{Cluster: "test", Logger: quiet})
+	j, err := journal.OpenTemporary(tb.TempDir(), journal.Config{Cluster: "test", Logger: quiet})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -204,7 +204,11 @@ func newWay(tb testing.TB) *way {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	runner, err := deliver.New(j, deliver.Options{
+	cursor, err := j.Open("out", journal.FromSnapshot)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	runner, err := deliver.New(cursor, nil, deliver.Options{
 		Name: "out", Logger: quiet, Registerer: prometheus.NewRegistry(),
 		Setup: deliver.Setup{Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return w.sink, nil }},
 	})

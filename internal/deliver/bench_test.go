@@ -35,15 +35,12 @@ func BenchmarkRunner(b *testing.B) {
 				b.Fatal(err)
 			}
 			j, c := journaltest.Open(b, journaltest.MaxBytes(10<<30)), &counter{}
-			r, err := deliver.New(j, deliver.Options{
+			r := newRunner(b, realJournal{j}, deliver.Options{
 				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 				Setup: deliver.Setup{
 					Lanes: lanes, Route: route, Open: func(context.Context) (sink.Sink, error) { return c, nil },
 				},
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 			done := make(chan error, 1)
 			go func() { done <- r.Run(b.Context()) }()
 			list := events(0, 100)

@@ -53,17 +53,17 @@ func TestChangedOps(t *testing.T) {
 
 // detaching is a journal whose cursors detach what is up to a sequence.
 type detaching struct {
-	journal.Journal
+	opener
 	upTo uint64
 }
 
-func (d detaching) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c, err := d.Journal.Open(name, start)
+func (d detaching) Open(name string, start journal.Start) (deliver.Cursor, error) {
+	c, err := d.opener.Open(name, start)
 	return detachingCursor{c, d.upTo}, err
 }
 
 type detachingCursor struct {
-	journal.Cursor
+	deliver.Cursor
 	upTo uint64
 }
 

@@ -119,11 +119,38 @@ func (l *logs) count(text string) (n int) {
 	return n
 }
 
+// opener is a journal, or what a test plays in its place.
+type opener interface {
+	Append(ctx context.Context, events []event.Event) error
+	Open(name string, start journal.Start) (deliver.Cursor, error)
+	Stats() journal.Stats
+}
+
+type realJournal struct{ *journal.Journal }
+
+func (j realJournal) Open(name string, start journal.Start) (deliver.Cursor, error) {
+	return j.Journal.Open(name, start)
+}
+
+// newRunner makes the runner of a sink with a cursor of a journal.
+func newRunner(tb testing.TB, j opener, o deliver.Options) *deliver.Runner {
+	tb.Helper()
+	c, err := j.Open(o.Name, journal.FromSnapshot)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r, err := deliver.New(c, func() uint64 { return j.Stats().LastSeq }, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
 // newJournal opens an empty journal. A sink "out" gets all events that are appended to it, also before
 // its runner opens its cursor; other new sinks begin with the states of the objects.
-func newJournal(t *testing.T, change ...func(*journal.DiskConfig)) *journaltest.Journal {
+func newJournal(t *testing.T, change ...func(*journal.Config)) realJournal {
 	t.Helper()
-	j := journaltest.Open(t, change...)
+	j := realJournal{journaltest.Open(t, change...)}
 	out, err := j.Open("out", journal.FromSnapshot)
 	if err == nil {
 		err = out.Close()
@@ -145,14 +172,14 @@ type rig struct {
 
 // start makes a runner for s and runs it until ctx ends. Change may adapt the
 // options.
-func start(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.Options)) *rig {
+func start(t *testing.T, j opener, s *fakeSink, change func(*deliver.Options)) *rig {
 	t.Helper()
 	g := newRig(t, j, s, change)
 	g.run(t.Context())
 	return g
 }
 
-func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.Options)) *rig {
+func newRig(t *testing.T, j opener, s *fakeSink, change func(*deliver.Options)) *rig {
 	t.Helper()
 	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
 	o := deliver.Options{
@@ -165,11 +192,7 @@ func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.O
 		change(&o)
 	}
 	g.letters = o.DeadLetters
-	r, err := deliver.New(j, o)
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
-	g.Runner = r
+	g.Runner = newRunner(t, j, o)
 	return g
 }
 
@@ -206,7 +229,7 @@ func route(t *testing.T, snapshot bool, only ...deliver.Match) *deliver.Route {
 	return r
 }
 
-func mustAppend(t *testing.T, j journal.Journal, list []event.Event) {
+func mustAppend(t *testing.T, j opener, list []event.Event) {
 	t.Helper()
 	if err := j.Append(t.Context(), list); err != nil {
 		t.Errorf("Append: %v", err)

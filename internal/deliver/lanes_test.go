@@ -25,7 +25,7 @@ import (
 type durable struct {
 	journal.Stateless
 
-	empty    journal.Journal
+	empty    opener
 	entries  []journal.Entry
 	onCommit func(seq uint64)
 
@@ -39,7 +39,7 @@ func (d *durable) Stats() journal.Stats {
 	return journal.Stats{LastSeq: d.entries[len(d.entries)-1].Seq}
 }
 
-func (d *durable) Open(name string, start journal.Start) (journal.Cursor, error) {
+func (d *durable) Open(name string, start journal.Start) (deliver.Cursor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	none, err := d.empty.Open(name, start)
@@ -47,7 +47,7 @@ func (d *durable) Open(name string, start journal.Start) (journal.Cursor, error)
 }
 
 type durableCursor struct {
-	journal.Cursor // of an empty journal
+	deliver.Cursor // of an empty journal
 
 	journal *durable
 	next    uint64

@@ -15,8 +15,7 @@ import (
 const (
 	// maxOrders bounds the re-snapshots of one sink that are not complete.
 	maxOrders = 64
-	// orderPause is the time between two attempts to read them from the journal, and between
-	// two attempts to begin one.
+	// orderPause is the time between two attempts to begin one.
 	orderPause = 5 * time.Second
 )
 
@@ -30,9 +29,8 @@ type order struct {
 // orders are those that are not complete, in the order in which they are made. A journal
 // that outlives the process keeps them.
 type orders struct {
-	recalled chan struct{} // closed: those that an earlier process has left are among them
-	news     chan struct{} // capacity 1: one was added
-	saving   sync.Mutex    // held while they are written: the latest come last
+	news   chan struct{} // capacity 1: one was added
+	saving sync.Mutex    // held while they are written: the latest come last
 
 	mu  sync.Mutex
 	all []*order
@@ -55,16 +53,6 @@ func (o *orders) add(one *order) error {
 	}
 	o.all = append(o.all, one)
 	return nil
-}
-
-// recall adds those that an earlier process has left, and lets others be added.
-func (o *orders) recall(kept []journal.Resnapshot) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, what := range kept {
-		o.all = append(o.all, &order{what: what, answer: make(chan resnapshotAnswer, 1)})
-	}
-	close(o.recalled)
 }
 
 func (o *orders) remove(one *order) {
@@ -105,11 +93,9 @@ func resourceOf(what journal.Resnapshot) string {
 // the journal outlives the process.
 func (r *Runner) order(ctx context.Context, what journal.Resnapshot) (*order, error) {
 	select {
-	case <-r.orders.recalled:
 	case <-r.done:
 		return nil, errEnded
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	default:
 	}
 	one := &order{what: what, answer: make(chan resnapshotAnswer, 1)}
 	if err := r.orders.add(one); err != nil {
@@ -136,9 +122,6 @@ func (r *Runner) keepOrders(ctx context.Context) error {
 // serveOrders makes one re-snapshot after the other until ctx ends. They wait for the first snapshot
 // of the sink: if the destination was replaced meanwhile, it lacks a part of that snapshot.
 func (r *Runner) serveOrders(ctx context.Context) {
-	if !r.recallOrders(ctx) {
-		return
-	}
 	for {
 		one := r.orders.first()
 		if one == nil {
@@ -193,25 +176,15 @@ func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnsw
 	one.answer <- a
 }
 
-// recallOrders adds the orders that an earlier process has left. It reports whether it
-// could.
-func (r *Runner) recallOrders(ctx context.Context) bool {
-	for {
-		kept, err := r.cursor.KeptResnapshots(ctx)
-		if err == nil {
-			for _, what := range kept {
-				r.options.Logger.Info("re-snapshot resumed", "resource", resourceOf(what), "run", what.Run)
-			}
-			r.orders.recall(kept)
-			return true
-		}
-		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
-			return false
-		}
-		r.options.Logger.Warn("pending re-snapshots unreadable; retrying", "err", err)
-		if !orderPaused(ctx) {
-			return false
-		}
+// recallOrders begins with the orders that an earlier process has left.
+func (r *Runner) recallOrders() {
+	kept, err := r.cursor.KeptResnapshots()
+	if err != nil {
+		r.options.Logger.Warn("pending re-snapshots unreadable; they are dropped", "err", err, "next", "run informd resnapshot again")
+	}
+	for _, what := range kept {
+		r.options.Logger.Info("re-snapshot resumed", "resource", resourceOf(what), "run", what.Run)
+		r.orders.all = append(r.orders.all, &order{what: what, answer: make(chan resnapshotAnswer, 1)})
 	}
 }
 

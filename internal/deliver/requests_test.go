@@ -218,19 +218,19 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 
 // rewindable notes how its cursor is moved.
 type rewindable struct {
-	journal.Journal
+	opener
 	calls chan time.Time
 	// held, if it is not nil, holds each commit up until it is closed.
 	held chan struct{}
 }
 
-func (r *rewindable) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c, err := r.Journal.Open(name, start)
+func (r *rewindable) Open(name string, start journal.Start) (deliver.Cursor, error) {
+	c, err := r.opener.Open(name, start)
 	return &rewindableCursor{Cursor: c, journal: r}, err
 }
 
 type rewindableCursor struct {
-	journal.Cursor
+	deliver.Cursor
 	journal *rewindable
 }
 
@@ -251,7 +251,7 @@ func (c *rewindableCursor) Rewindable() error { return nil }
 func TestRewind(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
+			j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
 			s := &fakeSink{}
 			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
 			mustAppend(t, j, events(0, 50))
@@ -273,7 +273,7 @@ func TestRewindWaitsForCommits(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
+				j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
 				g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Lanes = lanes })
 				mustAppend(t, j, events(0, 1))
 				synctest.Wait() // for the commit
@@ -312,7 +312,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
-				j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
+				j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
 				var works, writing atomic.Bool
 				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 					writing.Store(true)
@@ -362,7 +362,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 
 // TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
 func TestRewindsOfWhatWorks(t *testing.T) {
-	j := &rewindable{Journal: newJournal(t), calls: make(chan time.Time, 1)}
+	j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
 	s := &fakeSink{}
 	g := start(t, j, s, nil)
 	for range 20 {
@@ -381,7 +381,7 @@ func TestRewindsOfWhatWorks(t *testing.T) {
 // Otherwise the destination gets its events twice, and a first snapshot starts from its beginning.
 func TestRefusedRewindCancelsNothing(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, release := journaltest.Open(t), make(chan struct{})
+		j, release := realJournal{journaltest.Open(t)}, make(chan struct{})
 		mustAppend(t, j, events(0, 1)) // so that the sink has a first snapshot
 		var writes atomic.Int32
 		s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {

@@ -22,19 +22,19 @@ import (
 
 // repeating is a journal that repeats a number of objects.
 type repeating struct {
-	journal.Journal
+	opener
 	objects int
 	begun   atomic.Int32
 	refuse  func() error // nil: it repeats them
 }
 
-func (r *repeating) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c, err := r.Journal.Open(name, start)
+func (r *repeating) Open(name string, start journal.Start) (deliver.Cursor, error) {
+	c, err := r.opener.Open(name, start)
 	return &repeatingCursor{Cursor: c, journal: r}, err
 }
 
 type repeatingCursor struct {
-	journal.Cursor
+	deliver.Cursor
 	journal *repeating
 	queue   []journal.Entry
 }
@@ -72,7 +72,7 @@ func (c *repeatingCursor) Read(ctx context.Context, limit int) ([]journal.Entry,
 }
 
 func newRepeating(t *testing.T, objects int) *repeating {
-	return &repeating{Journal: newJournal(t), objects: objects}
+	return &repeating{opener: newJournal(t), objects: objects}
 }
 
 // again is a request for the target of the events.
@@ -367,7 +367,7 @@ type keepingJournal struct {
 	fail error
 }
 
-func (k *keepingJournal) Open(name string, start journal.Start) (journal.Cursor, error) {
+func (k *keepingJournal) Open(name string, start journal.Start) (deliver.Cursor, error) {
 	c, err := k.repeating.Open(name, start)
 	if err != nil {
 		return nil, err
@@ -393,7 +393,7 @@ func (c *keepingCursor) KeepResnapshots(_ context.Context, all []journal.Resnaps
 	return c.keeper.fail
 }
 
-func (c *keepingCursor) KeptResnapshots(context.Context) ([]journal.Resnapshot, error) {
+func (c *keepingCursor) KeptResnapshots() ([]journal.Resnapshot, error) {
 	c.keeper.mu.Lock()
 	defer c.keeper.mu.Unlock()
 	return c.keeper.kept, nil

@@ -28,12 +28,10 @@ const closeTimeout = 5 * time.Second
 
 // Options describe one sink to deliver to.
 type Options struct {
-	// Name is unique among the sinks; it names the journal's cursor, too.
+	// Name is unique among the sinks; it names the cursor, too.
 	Name string
 	// Setup is what the sink begins with.
 	Setup
-	// Start is where the sink begins if the journal does not know it.
-	Start journal.Start
 	// DeadLetters takes what the sink refuses for good.
 	DeadLetters *DeadLetters
 	// Logger already names the sink.
@@ -43,16 +41,32 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// Cursor is a [journal.Cursor], or what a test plays in its place.
+type Cursor interface { //nolint:interfacebloat // one reader of the journal, with one implementation
+	Read(ctx context.Context, limit int) ([]journal.Entry, error)
+	Commit(ctx context.Context, seq uint64) error
+	Reset(ctx context.Context) error
+	Rewind(ctx context.Context, since time.Time) (uint64, error)
+	Rewindable() error
+	Resnapshot(ctx context.Context, r journal.Resnapshot) error
+	KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error
+	KeptResnapshots() ([]journal.Resnapshot, error)
+	Lag() journal.Lag
+	Note() string
+	SetNote(note string)
+	KeepGap(e event.Event)
+	Close() error
+}
+
 // Runner delivers from a journal to one sink. Run does the work; the other
 // methods may be called concurrently with it.
 type Runner struct {
-	journal.Noter // what the journal has noted about the sink
-	options       Options
-	setup         Setup // of now; of Run
-	journal       journal.Journal
-	cursor        journal.Cursor
-	health        *health
-	metrics       *metrics
+	options Options
+	setup   Setup // of now; of Run
+	cursor  Cursor
+	end     func() uint64 // the last sequence of the journal
+	health  *health
+	metrics *metrics
 	// requests are what an operator asks for meanwhile.
 	requests *requests
 	// orders are the re-snapshots that are not complete; resnapshot is the one that is
@@ -70,34 +84,39 @@ type Runner struct {
 	left      uint64        // what was not delivered, valid once done is closed
 }
 
-// New opens the sink's cursor and registers its metrics; it does not contact
-// the destination. From then on the journal holds every event until the sink is
-// done with it. Run must be called once, also to give both back: with a context
-// that has ended it does no more than that.
-func New(j journal.Journal, o Options) (*Runner, error) {
-	cursor, err := j.Open(o.Name, o.Start)
-	if err != nil {
-		return nil, fmt.Errorf("sink %q: %w", o.Name, err)
-	}
+// New takes over the sink's cursor and registers its metrics; it does not contact
+// the destination. End returns the last sequence of the journal. Run must be called
+// once, also to give both back: with a context that has ended it does no more than that.
+func New(cursor Cursor, end func() uint64, o Options) (*Runner, error) {
 	r := &Runner{
-		Noter:    cursor,
 		options:  o,
 		setup:    o.Setup,
-		journal:  j,
 		cursor:   cursor,
+		end:      end,
 		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
 		requests: &requests{waiting: make(map[string]chan outcome), pressed: make(chan struct{})},
-		orders:   &orders{recalled: make(chan struct{}), news: make(chan struct{}, 1)},
+		orders:   &orders{news: make(chan struct{}, 1)},
 		done:     make(chan struct{}),
 	}
 	r.draining, r.drain = context.WithCancel(context.Background())
 	r.aborted, r.abort = context.WithCancel(context.Background())
 	state := func() State { return r.health.snapshot().State }
+	var err error
 	if r.metrics, err = registerMetrics(o.Registerer, o.Name, cursor.Lag, state); err != nil {
 		return nil, errors.Join(fmt.Errorf("sink %q: %w", o.Name, err), cursor.Close())
 	}
+	r.recallOrders()
 	return r, nil
 }
+
+// Note returns the last note about the sink, also of an earlier process, or an empty string.
+func (r *Runner) Note() string { return r.cursor.Note() }
+
+// SetNote replaces the note.
+func (r *Runner) SetNote(note string) { r.cursor.SetNote(note) }
+
+// KeepGap keeps a gap event of the sink for [journal.History].
+func (r *Runner) KeepGap(e event.Event) { r.cursor.KeepGap(e) }
 
 // Status describes the sink now.
 func (r *Runner) Status() Status {
@@ -152,7 +171,7 @@ func (r *Runner) finish() {
 // that the sink does not return from a write although its context ended.
 func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
 	r.drainOnce.Do(func() {
-		r.until = r.journal.Stats().LastSeq
+		r.until = r.end()
 		r.drain()
 	})
 	select {

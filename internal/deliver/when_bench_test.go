@@ -101,13 +101,10 @@ func BenchmarkWhen(b *testing.B) {
 				b.Fatal(err)
 			}
 			j, out := journaltest.Open(b), &renderer{news: make(chan struct{}, 1)}
-			r, err := deliver.New(j, deliver.Options{
+			r := newRunner(b, realJournal{j}, deliver.Options{
 				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 				Setup: deliver.Setup{Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return out, nil }},
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 			done := make(chan error, 1)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(list[0].Data)))

@@ -33,7 +33,7 @@ type Leadership struct {
 	client  *client
 	logger  *slog.Logger
 	server  *Server
-	journal *journal.Disk // nil until Begin; of keep and Release afterwards
+	journal *journal.Journal // nil until Begin; of keep and Release afterwards
 
 	keeping sync.WaitGroup
 	stop    context.CancelFunc
@@ -63,7 +63,7 @@ func newLeadership(c *client, s *Server, logger *slog.Logger, r record, from tim
 
 // Begin serves the log to followers from now on, and notes in the Lease whose log counts. Nothing may have
 // been delivered from it before.
-func (l *Leadership) Begin(ctx context.Context, j *journal.Disk) error {
+func (l *Leadership) Begin(ctx context.Context, j *journal.Journal) error {
 	files, err := j.Files()
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ func (l *Leadership) inSync() []string {
 	return l.record.inSync
 }
 
-func (l *Leadership) release(j *journal.Disk, followers []string) {
+func (l *Leadership) release(j *journal.Journal, followers []string) {
 	for _, name := range followers {
 		l.logger.Warn("follower too slow; new objects do not wait for it any more", "follower", name)
 		j.Release(name)

@@ -34,13 +34,13 @@ const (
 // compaction has replaced.
 type Server struct {
 	mu      sync.Mutex
-	journal *journal.Disk // nil while this process does not lead
+	journal *journal.Journal // nil while this process does not lead
 	leader  *Leadership
 	ended   chan struct{} // closed when that changes
 }
 
 // serve begins or ends serving.
-func (s *Server) serve(j *journal.Disk, l *Leadership) {
+func (s *Server) serve(j *journal.Journal, l *Leadership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
@@ -95,7 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func files(w http.ResponseWriter, j *journal.Disk) error {
+func files(w http.ResponseWriter, j *journal.Journal) error {
 	all, err := j.Files()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func files(w http.ResponseWriter, j *journal.Disk) error {
 	return nil
 }
 
-func sum(ctx context.Context, w http.ResponseWriter, j *journal.Disk, file string) error {
+func sum(ctx context.Context, w http.ResponseWriter, j *journal.Journal, file string) error {
 	n, err := j.Sum(ctx, file)
 	if err == nil {
 		_ = json.NewEncoder(w).Encode(n) // the client has gone
@@ -113,7 +113,7 @@ func sum(ctx context.Context, w http.ResponseWriter, j *journal.Disk, file strin
 	return err
 }
 
-func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal.Disk, file string, offset int64) error {
+func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal.Journal, file string, offset int64) error {
 	c, err := j.Chunk(ctx, file, offset, l.client.duration/4)
 	if err != nil {
 		return err

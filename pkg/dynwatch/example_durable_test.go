@@ -47,7 +47,7 @@ func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key 
 	if err != nil {
 		return err
 	}
-	log, err := journal.Open(journal.DiskConfig{Dir: dir, Cluster: cluster, Watched: watched})
+	log, err := journal.Open(journal.Config{Dir: dir, Cluster: cluster, Watched: watched})
 	if err != nil {
 		return err
 	}

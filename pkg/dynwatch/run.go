@@ -80,7 +80,7 @@ func Run(ctx context.Context, options Options, resources []Resource, handle func
 }
 
 // forRun sets what Run does not require, and returns the journal.
-func (o *Options) forRun() (journal.Journal, error) {
+func (o *Options) forRun() (*journal.Journal, error) {
 	if o.Reject == nil {
 		o.Reject = func(context.Context, Rejected) error { return nil } // the target logs it
 	}
@@ -90,15 +90,15 @@ func (o *Options) forRun() (journal.Journal, error) {
 			o.RedactionKey = make([]byte, 32)
 			_, _ = rand.Read(o.RedactionKey) // never fails
 		}
-		log, err := journal.OpenTemporary("", journal.DiskConfig{Cluster: o.Cluster, MaxBytes: runBytes, Logger: o.Logger})
+		log, err := journal.OpenTemporary("", journal.Config{Cluster: o.Cluster, MaxBytes: runBytes, Logger: o.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 		return log, nil
 	}
-	log, ok := o.Log.(journal.Journal)
+	log, ok := o.Log.(*journal.Journal)
 	if !ok {
-		return nil, errors.New("run: Log must be a journal.Journal, or nil; with another Log, use New")
+		return nil, errors.New("run: Log must be a *journal.Journal, or nil; with another Log, use New")
 	}
 	if o.Cluster == "" || len(o.RedactionKey) < minKey {
 		return nil, fmt.Errorf("run: with a Log, Cluster and a RedactionKey of at least %d bytes are required", minKey)
@@ -112,7 +112,7 @@ type handleError struct{ error }
 func (e *handleError) Unwrap() error { return e.error }
 
 // handleNext handles the next events and commits them, those before a failure too.
-func handleNext(ctx context.Context, cursor journal.Cursor, handle func(event.Event) error) error {
+func handleNext(ctx context.Context, cursor *journal.Cursor, handle func(event.Event) error) error {
 	entries, err := cursor.Read(ctx, runBatch)
 	if err != nil {
 		return err

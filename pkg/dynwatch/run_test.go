@@ -80,9 +80,9 @@ func TestRunRefuses(t *testing.T) {
 }
 
 // diskLog is a journal in a directory.
-func diskLog(t testing.TB, cluster string) *journal.Disk {
+func diskLog(t testing.TB, cluster string) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(journal.DiskConfig{Dir: t.TempDir(), Cluster: cluster, Logger: slog.New(slog.DiscardHandler)})
+	j, err := journal.Open(journal.Config{Dir: t.TempDir(), Cluster: cluster, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const (
 // without a notification, because handlers of that process have had them.
 type follower struct {
 	informer *sharedInformer
-	cursor   journal.Cursor
+	cursor   *journal.Cursor
 	target   string // its name in events
 	note     string // of the cursor, see noteOf
 	// complete says that the journal has all objects, as an earlier process has noted. Noted: so has
@@ -98,7 +98,7 @@ func (f *follower) fill(ctx context.Context) bool {
 	if f == nil || !f.informer.refilling {
 		return true
 	}
-	err := f.checkNote(ctx)
+	err := f.checkNote()
 	if err == nil {
 		err = f.refill(ctx)
 	}
@@ -110,14 +110,11 @@ func (f *follower) fill(ctx context.Context) bool {
 
 // checkNote withdraws the note of the earlier process if the journal has lost events since. The
 // target then announces all objects again.
-func (f *follower) checkNote(ctx context.Context) error {
-	log, ok := f.informer.runner.options.Journal.(interface {
-		Checkpointed(ctx context.Context, target string) (bool, error)
-	})
-	if !ok || !f.complete {
+func (f *follower) checkNote() error {
+	if !f.complete {
 		return nil
 	}
-	intact, err := log.Checkpointed(ctx, f.target)
+	intact, err := f.informer.runner.options.Journal.Checkpointed(f.target)
 	if err == nil && !intact {
 		f.complete = false
 		f.cursor.SetNote(f.note)

@@ -28,7 +28,7 @@ type process struct {
 	api     *fakeAPI
 	factory *informer.Factory
 	handler recorder
-	log     *journal.Disk
+	log     *journal.Journal
 	end     func()
 
 	mu    sync.Mutex
@@ -65,7 +65,7 @@ func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.Resource
 func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *process, start func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	log, err := journal.Open(journal.DiskConfig{Dir: dir, Cluster: "test", Logger: quiet})
+	log, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

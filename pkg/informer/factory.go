@@ -49,7 +49,7 @@ type Options struct {
 	// opens one in a directory. A journal stores objects as they are, so full informers of Secrets are
 	// refused. One journal has one informer per resource, always with the same version, namespace,
 	// selectors and mode.
-	Journal journal.Journal
+	Journal *journal.Journal
 	// Cluster is the name of the cluster in the journal (default: that of the journal, or
 	// "default").
 	Cluster string
@@ -59,8 +59,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	if log, ok := o.Journal.(interface{ Cluster() string }); ok {
-		o.Cluster = cmp.Or(o.Cluster, log.Cluster())
+	if o.Journal != nil {
+		o.Cluster = cmp.Or(o.Cluster, o.Journal.Cluster())
 	}
 	o.Cluster = cmp.Or(o.Cluster, "default")
 	if o.QueueLimit <= 0 {

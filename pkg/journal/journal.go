@@ -1,205 +1,352 @@
-// Package journal is the ordered log between watching and delivery. informd appends every
-// event before any sink gets it, and every sink reads the log through a separate cursor.
-//
-// The two sides share nothing else. Package dynwatch appends, and package deliver of the
-// program reads. This package knows neither Kubernetes nor any sink.
-//
-// [Disk] keeps the log in a directory. It is the ledger as well: a later process reads the last event of
-// every object, the checkpoint of every target and the cursor of every sink from it. [OpenTemporary]
-// opens a [Disk] that ends with its process; a restart is a new snapshot.
 package journal
 
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
-// ErrClosed is the error of every method of a closed journal or cursor.
-var ErrClosed = errors.New("journal is closed")
+// Journal is a [Log] in a directory that sinks can read. It is the state of informd: events, checkpoints,
+// cursors and dead letters are in it, and a later process continues from it. Package wal has the form of
+// the files, and what a crash leaves. All methods may be called concurrently.
+type Journal struct {
+	config Config
+	dir    *disk.Directory // nil in tests
+	timed  *disk.Timed
+	log    *wal.Log
+	opened time.Time
+	runs   event.Runs
+	guard  guard
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	dirty  chan struct{} // one signal: a cursor has something to save
+	shift  chan struct{} // one signal: compaction is worth a look
 
-// ErrTooLarge says that a dead letter is larger than the free capacity for dead letters. The journal
-// may take the same one without data.
-var ErrTooLarge = errors.New("too large for the dead-letter queue")
+	largeLetters sync.Once // logs that they are stored without data
+	emptied      sync.Once // logs that last states have lost their data
 
-// ErrFirstSnapshot is the error of a Rewind or Resnapshot during the first snapshot of a cursor.
-// That snapshot contains every object; the call can be repeated after it.
-var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
-
-// Entry is an event with its sequence in the log.
-type Entry struct {
-	// Seq rises from 1 and is never reused; sequences may be missing. It is 0 for events that
-	// this reader alone gets: the snapshot of a new reader, a gap about removed events. A
-	// commit of 0 changes nothing, so a reader that restarts gets these events again.
-	Seq   uint64
-	Event event.Event
-	// Detached: this reader may lack the event before this one of the same object, because
-	// the log has removed it, a snapshot replaced it, or a rewind repeats this one.
-	Detached bool
+	mu      sync.Mutex
+	cursors map[string]*Cursor
+	absent  map[string]position // of sinks that are not open
+	lost    uint64
+	dropped map[string]uint64
 }
 
-// Start is the beginning of a cursor whose name is new to the journal.
-type Start int
-
-const (
-	// FromSnapshot begins with the current state of every object; later events follow.
-	FromSnapshot Start = iota
-	// FromNow begins with the events that are appended after the call.
-	FromNow
-)
-
-// Journal is a [Log] that sinks can read. All methods may be called concurrently.
-type Journal interface {
-	Log
-	// Open returns the cursor of that name, which must not be open. A known cursor resumes
-	// after its last commit; a new one begins at start.
-	Open(name string, start Start) (Cursor, error)
-	// Stats returns the current statistics of the journal.
-	Stats() Stats
-	// Close closes the journal. Blocked calls return ErrClosed.
-	Close() error
+// Open opens the journal in a directory, and locks it. It reads the index files of all segments and
+// the records of the newest one. If the log was damaged, it declares what is missing: checkpoints
+// are void, and sinks get a gap.
+func Open(c Config) (*Journal, error) {
+	c = c.withDefaults()
+	if c.Cluster == "" {
+		return nil, errors.New("open journal: Cluster is required")
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
+	}
+	if err := refuseEmbedded(c.Dir); err != nil {
+		return nil, err
+	}
+	d, warning, err := disk.Open(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		c.Logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
+	}
+	j, err := openOn(d, c, bootID())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
+	}
+	if r := &j.log.Recovery; r.Damaged() {
+		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
+			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync")
+	}
+	j.dir = d
+	j.keep()
+	return j, nil
 }
 
-// Cursor is the position of one reader in the log. It belongs to one goroutine. Other
-// goroutines may call Commit, Lag, Rewindable and Close.
-type Cursor interface {
-	Reader
-	Keeper
-	// Lag is the size and age of the uncommitted events.
-	Lag() Lag
-	// Close closes the cursor. The journal keeps its position. A temporary one keeps no events for it.
-	Close() error
+// refuseEmbedded is an error if the directory has a journal of type embedded, which earlier builds had.
+func refuseEmbedded(dir string) error {
+	older := filepath.Join(dir, "jetstream")
+	if _, err := os.Lstat(older); err == nil {
+		return fmt.Errorf("journal.dir %s has an embedded journal of an earlier build, which informd cannot read: "+
+			"move %s away, or set another journal.dir; each resource then begins with a snapshot", dir, older)
+	}
+	return nil
 }
 
-// Keeper is the part of a [Cursor] that a durable journal keeps for later processes.
-type Keeper interface {
-	ResnapshotKeeper
-	Noter
-	// Commit records that this reader needs no entry up to and including seq again. The
-	// journal may remove entries that all cursors have passed. A seq below the committed one
-	// changes nothing.
-	Commit(ctx context.Context, seq uint64) error
+// bootID identifies the boot of this machine. On a system that has none, each start counts as one
+// after a power loss.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return fmt.Sprint("unknown ", time.Now().UnixNano())
+	}
+	return strings.TrimSpace(string(id))
 }
 
-// Reader is the part of a [Cursor] that moves through the log.
-type Reader interface {
-	Rewinder
-	Resnapshotter
-	// Read returns the next entries in order, at least one and at most limit. It blocks until
-	// there is one. The entries are valid until the next Read. Their events are valid longer,
-	// and shared: do not change them. Data is overwritten some time after its commit, or after
-	// the cursor was closed; a later reader must copy it. Strings and Unchanged stay valid. Read
-	// does not commit.
-	Read(ctx context.Context, limit int) ([]Entry, error)
-	// Reset moves the next Read to the first uncommitted entry. No Read may be in progress.
-	// The only errors are that of ctx and ErrClosed.
-	Reset(ctx context.Context) error
+// openOn opens the journal in any directory, without the goroutines.
+func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
+	segment, tail := c.segmentBytes()
+	sync := c.Sync.wal()
+	if c.temporary {
+		sync = wal.SyncNone
+	}
+	timed := disk.NewTimed(d)
+	options := wal.Options{
+		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
+	}
+	if err := prepareCopy(timed, &options); err != nil {
+		return nil, err
+	}
+	log, err := wal.Open(timed, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := ignoreMissing(timed.Remove(copyFile)); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	log.SetLimit(c.MaxBytes)
+	if err := keepCluster(log, c.Cluster); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	j := &Journal{
+		config: c, timed: timed, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
+	}
+	if err := j.loadAbsent(); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	if log.Recovery.Damaged() {
+		j.lost = 1
+	}
+	return j, nil
 }
 
-// Rewinder is the part of a [Cursor] that needs committed events.
-type Rewinder interface {
-	// Rewind moves the cursor back to the events that were appended at or after since, and
-	// returns their number. They have a new Run and are Redelivered. Rewind does not repeat
-	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read and no Commit may be
-	// in progress.
-	Rewind(ctx context.Context, since time.Time) (uint64, error)
-	// Rewindable returns the error of a Rewind that is certain to fail now: ErrFirstSnapshot. It
-	// does not block. So a caller need not end its Read and Commit in vain.
-	Rewindable() error
+// keepCluster notes the name of the cluster in a new journal, and compares it in another.
+func keepCluster(log *wal.Log, cluster string) error {
+	const name = "cluster"
+	kept, ok := log.Get(record.Binding, name)
+	switch {
+	case !ok:
+		return log.Put(record.Binding, name, []byte(cluster))
+	case string(kept.Value) != cluster:
+		return fmt.Errorf("its events are of the cluster %q, and the config names %q: set cluster back, or use an empty journal.dir, which begins with a new snapshot", kept.Value, cluster)
+	}
+	return nil
 }
 
-// Resnapshotter is the part of a [Cursor] that needs the last event of every object.
-type Resnapshotter interface {
-	// Resnapshot makes Read return the states of all objects of some targets, interleaved
-	// with the events of the log; see [Resnapshot]. It does not block. A later Resnapshot,
-	// Reset and Rewind drop an incomplete one. Its errors are that of ctx, ErrClosed and
-	// ErrFirstSnapshot. No Read may be in progress.
-	Resnapshot(ctx context.Context, r Resnapshot) error
+// Cluster is the name of the cluster: see [Config].
+func (j *Journal) Cluster() string { return j.config.Cluster }
+
+// tailBytes is how much of the newest events stays in memory.
+const tailBytes = 4 << 20
+
+// keep starts the goroutines.
+func (j *Journal) keep() {
+	var ctx context.Context
+	ctx, j.stop = context.WithCancel(context.Background())
+	j.done.Go(func() { j.saveCursors(ctx) })
+	j.done.Go(func() { j.compact(ctx) })
+	j.done.Go(func() { j.watchDisk(ctx) })
 }
 
-// ResnapshotKeeper is the part of a [Cursor] that keeps requests for later processes. Both
-// methods may be called while a Read is in progress.
-type ResnapshotKeeper interface {
-	// KeepResnapshots replaces the kept requests. They are durable when it returns.
-	KeepResnapshots(ctx context.Context, all []Resnapshot) error
-	// KeptResnapshots returns the kept requests, without targets that are no longer watched.
-	KeptResnapshots(ctx context.Context) ([]Resnapshot, error)
+// hard reports whether an event makes a row at a destination, or is needed to decide about later
+// ones: a sink may read it when it is on the disk.
+func hard(e *event.Event) bool {
+	switch e.Op {
+	case event.State:
+		return false
+	case event.Begin, event.Synced, event.Gap, event.Snapshot, event.Added, event.Entered:
+		return true
+	case event.Modified, event.Deleted, event.Left:
+	}
+	return e.Replay || e.Unchanged != nil // later ones are compared with it
 }
 
-// Noter is the part of a [Cursor] that keeps notes about the reader. Its methods may be called
-// concurrently with all others.
-type Noter interface {
-	// Note returns the last note, also of an earlier process, or an empty string.
-	Note() string
-	// SetNote replaces the note. It is durable a moment later, and after Close.
-	SetNote(note string)
-	// KeepGap keeps a gap event that this reader alone gets, for [History]. The newest few stay. It is
-	// durable a moment later.
-	KeepGap(e event.Event)
+// Append implements [Log].
+func (j *Journal) Append(ctx context.Context, events []event.Event) error {
+	err := j.log.Append(ctx, events)
+	if stats := j.log.Stats(); stats.Bytes > stats.Limit/100*shortAt {
+		signal(j.shift)
+	}
+	return j.errOf(err)
 }
 
-// Resnapshot is the content of a re-snapshot for one reader. All its entries have Seq 0:
-//
-//   - the events of Begin
-//   - the state of every existing object of these targets, as a Snapshot event with Replay and
-//     Run, and with the position in the object's chain of the event that it repeats
-//   - the events of End
-//
-// If an object has a newer event that Read has not returned yet, its state is skipped, because
-// that event precedes End. So no state follows a newer one.
-type Resnapshot struct {
-	// Run is the run of all events.
-	Run uint64
-	// Begin and End have one event for each target. The targets are of one resource.
-	Begin, End []event.Event
+// errOf makes the error of the log that of this package.
+func (j *Journal) errOf(err error) error {
+	if errors.Is(err, wal.ErrClosed) {
+		return ErrClosed
+	}
+	return err
 }
 
-// Lag is the backlog of a cursor.
-type Lag struct {
-	Events uint64
-	// Seconds is the age of the oldest uncommitted event, 0 without one.
-	Seconds float64
-}
-
-// Stats describes a journal.
-type Stats struct {
-	// Events and Bytes are the content of the journal; Capacity is the limit of Bytes.
-	Events, Bytes, Capacity uint64
-	// LastSeq is the sequence of the newest event, 0 without one.
-	LastSeq uint64
-	// Blocked is the number of Append calls that wait for free space.
-	Blocked int
-	// Lost counts the times that the log lacked events that it had acknowledged.
-	Lost uint64
-	// Appended and Written are bytes since the start: of appended events and other records, and of
-	// all writes to the disk, with those of compaction.
-	Appended, Written uint64
-	// Dropped counts, by namespace, the events that a journal short of space removed before
-	// every cursor had passed them. See [AddDropped].
-	Dropped map[string]uint64
-}
-
-// Names in [Stats.Dropped] that are no names of namespaces.
-const (
-	ClusterScoped   = "(cluster-scoped)"
-	OtherNamespaces = "(other)"
-)
-
-// maxDropped bounds the namespaces in [Stats.Dropped].
-const maxDropped = 32
-
-// AddDropped adds counts of dropped events to others. It counts the first 32 namespaces
-// separately, and all further ones as [OtherNamespaces].
-func AddDropped(to, more map[string]uint64) {
-	for _, namespace := range slices.Sorted(maps.Keys(more)) {
-		if _, known := to[namespace]; known || len(to) < maxDropped {
-			to[namespace] += more[namespace]
-		} else {
-			to[OtherNamespaces] += more[namespace]
+// Restore implements [Log].
+func (j *Journal) Restore(ctx context.Context, target string, last func(event.Event)) (Checkpoint, error) {
+	if err := ctx.Err(); err != nil {
+		return Checkpoint{}, err
+	}
+	if err := j.log.EachLast(target, last); err != nil {
+		return Checkpoint{}, j.errOf(err)
+	}
+	mark, void := j.mark(target)
+	if mark == nil && j.log.Recovery.Void { // the damage may have taken it; an empty one says so to a later process
+		void = true
+		if err := j.Mark(ctx, target, nil); err != nil {
+			return Checkpoint{}, err
 		}
+	}
+	return Checkpoint{Mark: mark, Void: void}, j.errOf(j.log.Failure())
+}
+
+// mark returns the checkpoint of a target, nil without one.
+func (j *Journal) mark(target string) (mark []byte, void bool) {
+	found, ok := j.log.Get(record.Mark, target)
+	return found.Value, found.Void || ok && len(found.Value) == 0
+}
+
+// Checkpointed reports whether a target has a valid checkpoint.
+func (j *Journal) Checkpointed(target string) (bool, error) {
+	mark, void := j.mark(target)
+	return mark != nil && !void, j.errOf(j.log.Failure())
+}
+
+// Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that
+// takes one of them takes it as well. It waits while the disk is full.
+func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := j.log.Put(record.Mark, target, mark)
+		if !disk.IsFull(err) {
+			return j.errOf(err)
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-ctx.Done():
+		case <-j.log.Failed():
+		}
+	}
+}
+
+// fullPause is the time between two attempts on a full disk.
+const fullPause = time.Second
+
+// final makes a failed read the end of the journal: its caller cannot go on, and a new process can.
+func (j *Journal) final(err error) error {
+	if err != nil {
+		j.log.Fail(err) // unless it has failed before
+	}
+	return j.errOf(err)
+}
+
+// Last implements [Log].
+func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return event.Event{}, false, err
+	}
+	e, err := j.log.LastOf(of, new(record.Strings))
+	if errors.Is(err, wal.ErrGone) {
+		return event.Event{}, false, nil
+	}
+	return e.Event, err == nil, j.final(err)
+}
+
+// Failed implements [Log].
+func (j *Journal) Failed() <-chan struct{} { return j.log.Failed() }
+
+// Failure implements [Log].
+func (j *Journal) Failure() error { return j.errOf(j.log.Failure()) }
+
+// Bind notes the cluster that the journal belongs to, by the UID of its namespace kube-system. If
+// it belongs to another one it returns an error and changes nothing.
+func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
+	bound, ok := j.log.Get(record.Binding, "")
+	switch {
+	case !ok:
+		if err := j.log.Put(record.Binding, "", []byte(clusterUID)); err != nil {
+			return j.errOf(err)
+		}
+		return j.errOf(j.log.Sync(ctx))
+	case string(bound.Value) != clusterUID:
+		return fmt.Errorf("the journal in %s belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
+			"give each cluster its own journal.dir", j.config.Dir, bound.Value, clusterUID)
+	}
+	return nil
+}
+
+// Stats returns the current statistics of the journal.
+func (j *Journal) Stats() Stats {
+	s := j.log.Stats()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	dropped := map[string]uint64{}
+	AddDropped(dropped, j.dropped)
+	return Stats{
+		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked,
+		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,
+	}
+}
+
+func (j *Journal) open() (all []*Cursor) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, c := range j.cursors {
+		all = append(all, c)
+	}
+	return all
+}
+
+// comeBack is how long after the start sinks that were open before count as open.
+const comeBack = time.Minute
+
+// passed returns the sequence that every open cursor has passed for good, and the one that every
+// sink which may return has. They are not known before the first cursor is open.
+func (j *Journal) passed() (open, all uint64, known bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.cursors) == 0 {
+		return 0, 0, false
+	}
+	open = math.MaxUint64
+	for _, c := range j.cursors {
+		open = min(open, c.durable())
+	}
+	all = open
+	if j.config.temporary {
+		return open, all, true
+	}
+	for _, p := range j.absent {
+		if time.Since(j.opened) < comeBack {
+			open = min(open, p.passed())
+		}
+		if time.Since(p.Left) < j.config.DeletedRetention {
+			all = min(all, p.passed())
+		}
+	}
+	return open, min(open, all), true
+}
+
+// signal leaves a signal in a channel of capacity 1, unless one is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

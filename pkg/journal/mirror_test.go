@@ -16,7 +16,7 @@ import (
 
 // link is the way from a follower to a leader. Calls fail now and then.
 type link struct {
-	leader *journal.Disk
+	leader *journal.Journal
 	name   string
 
 	mu     sync.Mutex
@@ -70,8 +70,8 @@ type pair struct {
 	serial int
 }
 
-func (p *pair) config(dir string) journal.DiskConfig {
-	return journal.WithSegment(journal.DiskConfig{Dir: dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler), HistoryPerObject: 1}, 2048)
+func (p *pair) config(dir string) journal.Config {
+	return journal.WithSegment(journal.Config{Dir: dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler), HistoryPerObject: 1}, 2048)
 }
 
 func (p *pair) ok(err error) {
@@ -110,7 +110,7 @@ func (p *pair) next() event.Event {
 }
 
 // sinkOf reads a journal until it fails, and returns what it has read of new objects.
-func sinkOf(t *testing.T, j *journal.Disk) (rows func() map[string]uint64) {
+func sinkOf(t *testing.T, j *journal.Journal) (rows func() map[string]uint64) {
 	t.Helper()
 	c, err := j.Open("sink", journal.FromSnapshot)
 	if err != nil {

@@ -24,17 +24,17 @@ type (
 var ErrNoFile = wal.ErrNoFile
 
 // Files returns the files of now.
-func (j *Disk) Files() (Files, error) { return j.log.Files() }
+func (j *Journal) Files() (Files, error) { return j.log.Files() }
 
 // Chunk returns at most a mebibyte of a file, from an offset on. At the end of the newest segment it
 // waits for more, at most for patience. The error is [ErrNoFile] if compaction has replaced the file.
-func (j *Disk) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
+func (j *Journal) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
 	c, err := j.log.Chunk(ctx, name, offset, patience)
 	return c, j.errOf(err)
 }
 
 // Sum returns a checksum (CRC32C) of a sealed file. It reads all of it.
-func (j *Disk) Sum(ctx context.Context, name string) (sum uint32, err error) {
+func (j *Journal) Sum(ctx context.Context, name string) (sum uint32, err error) {
 	for offset := int64(0); ; {
 		c, err := j.Chunk(ctx, name, offset, 0)
 		if err != nil {
@@ -52,16 +52,16 @@ func addSum(sum uint32, b []byte) uint32 {
 }
 
 // Acknowledge notes that a follower has a copy of the log up to an offset of a segment. New objects and
-// control events then wait for that follower before a sink reads them, until [Disk.Release].
-func (j *Disk) Acknowledge(follower, name string, offset int64) {
+// control events then wait for that follower before a sink reads them, until [Journal.Release].
+func (j *Journal) Acknowledge(follower, name string, offset int64) {
 	j.log.Acknowledge(follower, name, offset)
 }
 
 // Release no longer waits for a follower. Before, nobody may count on its copy any more.
-func (j *Disk) Release(follower string) { j.log.Release(follower) }
+func (j *Journal) Release(follower string) { j.log.Release(follower) }
 
 // Following returns the followers of now. Late is one that holds sinks up for longer than patience.
-func (j *Disk) Following(patience time.Duration) Following { return j.log.Following(patience) }
+func (j *Journal) Following(patience time.Duration) Following { return j.log.Following(patience) }
 
 // Settle waits until the followers have everything that was written before, or ctx ends.
-func (j *Disk) Settle(ctx context.Context) error { return j.errOf(j.log.Settle(ctx)) }
+func (j *Journal) Settle(ctx context.Context) error { return j.errOf(j.log.Settle(ctx)) }

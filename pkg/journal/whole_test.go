@@ -77,7 +77,7 @@ func (w *whole) live(n int) {
 	w.t.Helper()
 	w.lives++
 	w.disk.Set(disktest.Faults{PowerAfter: n})
-	config := journal.DiskConfig{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
+	config := journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
 	j, err := journal.OpenOn(w.disk, config, fmt.Sprint("boot ", w.lives), 4096)
 	if err != nil {
 		if n == 0 || !errors.Is(err, disktest.ErrPowerLost) {
@@ -93,7 +93,7 @@ func (w *whole) live(n int) {
 }
 
 // run watches, and changes the cluster, until the disk fails or all is done.
-func (w *whole) run(j *journal.Disk, finish bool) {
+func (w *whole) run(j *journal.Journal, finish bool) {
 	m, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: w.api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
@@ -151,7 +151,7 @@ func (w *whole) change() {
 }
 
 // deliver is one sink. Its destination has what it has, whatever becomes of the log.
-func (w *whole) deliver(ctx context.Context, j *journal.Disk, s *recordingSink) {
+func (w *whole) deliver(ctx context.Context, j *journal.Journal, s *recordingSink) {
 	c, err := j.Open(s.name, journal.FromSnapshot)
 	for err == nil {
 		var entries []journal.Entry
@@ -220,7 +220,7 @@ func rowOf(e *event.Event) string {
 }
 
 // checkRows compares the rows of all sinks with the log.
-func (w *whole) checkRows(j *journal.Disk) {
+func (w *whole) checkRows(j *journal.Journal) {
 	all, err := journal.Events(j)
 	if err != nil {
 		w.t.Fatal(err)

@@ -59,7 +59,7 @@ func runProgram(kubeconfig, dir string) (err error) {
 	}
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	began := time.Now()
-	log, err := journal.Open(journal.DiskConfig{Dir: dir, Cluster: "test", Logger: quiet})
+	log, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: quiet})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ var errNoHistory = errors.New("a memory journal ends with its informd: it needs 
 // meanwhile: while an informd uses it, Read fails.
 func Read(c *config.Config, logger *slog.Logger) (_ journal.History, closing func() error, _ error) {
 	if c.Journal.Type == config.JournalMemory {
-		return nil, nil, errNoHistory
+		return journal.History{}, nil, errNoHistory
 	}
-	return journal.ReadDir(diskConfig(c, logger))
+	return journal.ReadDir(logConfig(c, logger))
 }

@@ -21,7 +21,7 @@ import (
 // Store is the journal of an informd. Its failures are those that only a restart of informd resolves.
 // Methods may be called concurrently.
 type Store struct {
-	*journal.Disk
+	*journal.Journal
 
 	logger *slog.Logger
 	// Cluster returns the UID of the cluster. The caller retries after an error.
@@ -68,24 +68,24 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	return s, nil
 }
 
-// diskConfig is the config of the log in journal.dir.
-func diskConfig(c *config.Config, logger *slog.Logger) journal.DiskConfig {
-	return journal.DiskConfig{
+// logConfig is the config of the log in journal.dir.
+func logConfig(c *config.Config, logger *slog.Logger) journal.Config {
+	return journal.Config{
 		Dir: c.Journal.Dir, Cluster: c.Cluster, MaxBytes: int64(c.Journal.MaxBytes), Sync: journal.Sync(c.Journal.Sync),
 		HistoryPerObject: c.Journal.HistoryPerObject, DeletedRetention: c.Journal.DeletedRetention, Logger: logger,
 	}
 }
 
-// diskConfig is that of a log that is written, too.
-func (s *Store) diskConfig(c *config.Config) journal.DiskConfig {
-	d := diskConfig(c, s.logger)
+// logConfig is that of a log that is written, too.
+func (s *Store) logConfig(c *config.Config) journal.Config {
+	d := logConfig(c, s.logger)
 	d.Synced = func(took time.Duration) { s.SyncSeconds.Observe(took.Seconds()) }
 	d.Watched = s.Watches
 	return d
 }
 
 func (s *Store) openLog(c *config.Config) (err error) {
-	if s.Disk, err = journal.Open(s.diskConfig(c)); err != nil {
+	if s.Journal, err = journal.Open(s.logConfig(c)); err != nil {
 		return err
 	}
 	s.Durable = true
@@ -100,16 +100,16 @@ func (s *Store) openTemporary(c *config.Config) error {
 	if c.Journal.DirSet {
 		parent = c.Journal.Dir
 	}
-	j, err := journal.OpenTemporary(parent, s.diskConfig(c))
+	j, err := journal.OpenTemporary(parent, s.logConfig(c))
 	if err != nil && parent == "" { // in a Pod, only journal.dir may be writable
-		if inDir, dirErr := journal.OpenTemporary(c.Journal.Dir, s.diskConfig(c)); dirErr == nil {
+		if inDir, dirErr := journal.OpenTemporary(c.Journal.Dir, s.logConfig(c)); dirErr == nil {
 			j, err = inDir, nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.Disk = j
+	s.Journal = j
 	s.logger.Info("memory journal open; a restart takes a new snapshot", "max_bytes", c.Journal.MaxBytes)
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *Store) Restore(ctx context.Context, target string, last func(event.Even
 	if err := s.bindOnce(ctx); err != nil {
 		return journal.Checkpoint{}, err
 	}
-	return s.Disk.Restore(ctx, target, last)
+	return s.Journal.Restore(ctx, target, last)
 }
 
 // Watch sets the resources that are watched from now on. The journal reads no states of others
@@ -161,7 +161,7 @@ func (s *Store) bindOnce(ctx context.Context) error {
 // Lead makes the store that of the leader: followers copy its log from now on, and it fails when the lease
 // is lost. Close releases the lease first.
 func (s *Store) Lead(ctx context.Context, l *replica.Leadership) error {
-	if err := l.Begin(ctx, s.Disk); err != nil {
+	if err := l.Begin(ctx, s.Journal); err != nil {
 		return err
 	}
 	s.leading = l
@@ -182,8 +182,8 @@ func (s *Store) Failure() error { return context.Cause(s.failed) }
 // followFailure passes the failure of the journal on, until Close.
 func (s *Store) followFailure() {
 	select {
-	case <-s.Disk.Failed():
-		s.fail(s.Disk.Failure())
+	case <-s.Journal.Failed():
+		s.fail(s.Journal.Failure())
 	case <-s.failed.Done():
 	}
 }
@@ -200,5 +200,5 @@ func (s *Store) Close() error {
 		defer cancel()
 		errs = append(errs, s.leading.Release(ctx))
 	}
-	return errors.Join(append(errs, s.Disk.Close())...)
+	return errors.Join(append(errs, s.Journal.Close())...)
 }

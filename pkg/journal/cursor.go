@@ -52,9 +52,10 @@ func (p position) passed() uint64 {
 	return p.Seq
 }
 
-// diskCursor is the [Cursor] of one sink.
-type diskCursor struct {
-	journal *Disk
+// Cursor is the position of one reader in the log. It belongs to one goroutine. Other goroutines may
+// call Commit, Lag, Rewindable, Close, and the methods about notes, gaps and kept re-snapshots.
+type Cursor struct {
+	journal *Journal
 	name    string
 	opened  time.Time
 	fresh   bool          // the first snapshot begins for the first time
@@ -83,7 +84,7 @@ type diskCursor struct {
 
 // loadAbsent reads the positions of all sinks. After a crash they count as left now, also for later
 // processes.
-func (j *Disk) loadAbsent() error {
+func (j *Journal) loadAbsent() error {
 	for _, n := range j.log.All(record.Cursor) {
 		name, ok := strings.CutPrefix(n.Name, sinkName)
 		p, err := decodePosition(n.Value)
@@ -111,9 +112,10 @@ func decodePosition(value []byte) (p position, err error) {
 	return p, nil
 }
 
-// Open implements [Journal].
-func (j *Disk) Open(name string, start Start) (Cursor, error) {
-	c := &diskCursor{
+// Open returns the cursor of that name, which must not be open. A known cursor resumes after its last
+// commit; a new one begins at start.
+func (j *Journal) Open(name string, start Start) (*Cursor, error) {
+	c := &Cursor{
 		journal: j, name: name, opened: time.Now(),
 		news: make(chan struct{}, 1), closed: make(chan struct{}), reading: make(chan struct{}, 1),
 	}
@@ -155,7 +157,7 @@ func (j *Disk) Open(name string, start Start) (Cursor, error) {
 	return c, nil
 }
 
-func (j *Disk) register(c *diskCursor) error {
+func (j *Journal) register(c *Cursor) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.cursors[c.name] != nil {
@@ -167,7 +169,7 @@ func (j *Disk) register(c *diskCursor) error {
 }
 
 // beginSnapshot makes the snapshot the source if the sink has not got all of it.
-func (c *diskCursor) beginSnapshot() {
+func (c *Cursor) beginSnapshot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.position.Snapshot {
@@ -176,8 +178,10 @@ func (c *diskCursor) beginSnapshot() {
 	c.states, c.floor = newFirstSnapshot(c), math.MaxUint64
 }
 
-// Commit implements [Cursor]. It does not wait: the position is saved within 200 ms, and at Close.
-func (c *diskCursor) Commit(_ context.Context, seq uint64) error {
+// Commit records that this reader needs no entry up to and including seq again. The journal may remove
+// entries that all cursors have passed. A seq below the committed one changes nothing. Commit does not
+// wait: the position is saved within 200 ms, and at Close.
+func (c *Cursor) Commit(_ context.Context, seq uint64) error {
 	if c.isClosed() {
 		return ErrClosed
 	}
@@ -200,14 +204,14 @@ func (c *diskCursor) Commit(_ context.Context, seq uint64) error {
 }
 
 // settle passes what was read and is left out, if all before it is committed. The lock is held.
-func (c *diskCursor) settle() {
+func (c *Cursor) settle() {
 	if p := &c.position; !p.Snapshot && p.Seq >= c.last && p.Seq < c.next-1 {
 		p.Seq = c.next - 1
 		signal(c.journal.dirty)
 	}
 }
 
-func (c *diskCursor) isClosed() bool {
+func (c *Cursor) isClosed() bool {
 	select {
 	case <-c.closed:
 		return true
@@ -219,7 +223,7 @@ func (c *diskCursor) isClosed() bool {
 }
 
 // save writes the position if it has changed.
-func (c *diskCursor) save() error {
+func (c *Cursor) save() error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	c.mu.Lock()
@@ -232,7 +236,7 @@ func (c *diskCursor) save() error {
 }
 
 // write makes p the kept position. It is called with saving held.
-func (c *diskCursor) write(p position) error {
+func (c *Cursor) write(p position) error {
 	value, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("encode the position of sink %s: %w", c.name, err)
@@ -247,14 +251,14 @@ func (c *diskCursor) write(p position) error {
 }
 
 // durable is the sequence up to which no event is needed again.
-func (c *diskCursor) durable() uint64 {
+func (c *Cursor) durable() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return min(c.saved.passed(), c.position.passed())
 }
 
 // saveCursors writes what cursors have committed, until ctx ends.
-func (j *Disk) saveCursors(ctx context.Context) {
+func (j *Journal) saveCursors(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -277,8 +281,8 @@ func (j *Disk) saveCursors(ctx context.Context) {
 	}
 }
 
-// Lag implements [Cursor].
-func (c *diskCursor) Lag() Lag {
+// Lag is the size and age of the uncommitted events.
+func (c *Cursor) Lag() Lag {
 	if c.isClosed() {
 		return Lag{}
 	}
@@ -305,23 +309,24 @@ func (c *diskCursor) Lag() Lag {
 	return lag
 }
 
-// Note implements [Noter].
-func (c *diskCursor) Note() string {
+// Note returns the last note about the reader, also of an earlier process, or an empty string.
+func (c *Cursor) Note() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.position.Note
 }
 
-// SetNote implements [Noter].
-func (c *diskCursor) SetNote(note string) {
+// SetNote replaces the note. It is durable a moment later, and after Close.
+func (c *Cursor) SetNote(note string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.position.Note = note
 	signal(c.journal.dirty)
 }
 
-// Close implements [Cursor]. It saves the position. A Read in progress ends.
-func (c *diskCursor) Close() error {
+// Close closes the cursor. The journal keeps its position; a temporary one keeps no events for it. A
+// Read in progress ends.
+func (c *Cursor) Close() error {
 	j := c.journal
 	j.mu.Lock()
 	if j.cursors[c.name] != c || c.closing {
@@ -353,7 +358,7 @@ func (c *diskCursor) Close() error {
 }
 
 // forget gives up what was read ahead, and the sources.
-func (c *diskCursor) forget() {
+func (c *Cursor) forget() {
 	if c.files != nil {
 		c.files.Close()
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
-// Close implements [Journal]. It saves the cursors. If the disk does not answer within 20 seconds, it
+// Close closes the journal, and saves the cursors. Blocked calls return ErrClosed. If the disk does not answer within 20 seconds, it
 // gives up, and the next start finds a log without an end.
-func (j *Disk) Close() error {
+func (j *Journal) Close() error {
 	closed := make(chan error, 1)
 	go func() { closed <- j.close() }()
 	select {
@@ -22,7 +22,7 @@ func (j *Disk) Close() error {
 	}
 }
 
-func (j *Disk) close() error {
+func (j *Journal) close() error {
 	if errors.Is(j.log.Failure(), wal.ErrClosed) {
 		return ErrClosed
 	}

@@ -16,32 +16,32 @@ import (
 
 // logTest is a journal on a simulated disk, with objects that change.
 type logTest struct {
-	*journal.Disk
+	*journal.Journal
 
 	t      *testing.T
 	disk   *disktest.Disk
-	config journal.DiskConfig
+	config journal.Config
 	rv     uint64
 	last   map[string]event.Event
 }
 
-func newLogTest(t *testing.T, change ...func(*journal.DiskConfig)) *logTest {
+func newLogTest(t *testing.T, change ...func(*journal.Config)) *logTest {
 	t.Helper()
-	l := &logTest{t: t, disk: disktest.New(1), last: map[string]event.Event{}, config: journal.DiskConfig{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}}
+	l := &logTest{t: t, disk: disktest.New(1), last: map[string]event.Event{}, config: journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}}
 	for _, f := range change {
 		f(&l.config)
 	}
 	l.open()
-	t.Cleanup(func() { journal.Kill(l.Disk) })
+	t.Cleanup(func() { journal.Kill(l.Journal) })
 	return l
 }
 
-func history(n int) func(*journal.DiskConfig) {
-	return func(c *journal.DiskConfig) { c.HistoryPerObject = n }
+func history(n int) func(*journal.Config) {
+	return func(c *journal.Config) { c.HistoryPerObject = n }
 }
 
-func watched(f func(*event.Event) bool) func(*journal.DiskConfig) {
-	return func(c *journal.DiskConfig) { c.Watched = f }
+func watched(f func(*event.Event) bool) func(*journal.Config) {
+	return func(c *journal.Config) { c.Watched = f }
 }
 
 func (l *logTest) ok(err error) {
@@ -54,7 +54,7 @@ func (l *logTest) ok(err error) {
 func (l *logTest) open() {
 	l.t.Helper()
 	var err error
-	l.Disk, err = journal.OpenOn(l.disk, l.config, "boot", 512)
+	l.Journal, err = journal.OpenOn(l.disk, l.config, "boot", 512)
 	l.ok(err)
 }
 
@@ -64,7 +64,7 @@ func (l *logTest) restart(clean bool) {
 	if clean {
 		l.ok(l.Close())
 	} else {
-		journal.Kill(l.Disk)
+		journal.Kill(l.Journal)
 	}
 	l.open()
 }
@@ -73,14 +73,14 @@ func (l *logTest) restart(clean bool) {
 // open count as such.
 func (l *logTest) clear(short bool) {
 	l.t.Helper()
-	journal.Alone(l.Disk)
-	l.ok(journal.Save(l.Disk))
+	journal.Alone(l.Journal)
+	l.ok(journal.Save(l.Journal))
 	for range 2 { // the last event of an object goes after those before it
-		l.ok(journal.Clear(l.t.Context(), l.Disk, short))
+		l.ok(journal.Clear(l.t.Context(), l.Journal, short))
 	}
 }
 
-func (l *logTest) cursor(name string, start journal.Start) journal.Cursor {
+func (l *logTest) cursor(name string, start journal.Start) *journal.Cursor {
 	l.t.Helper()
 	c, err := l.Open(name, start)
 	l.ok(err)
@@ -144,7 +144,7 @@ func bound(op event.Op, target string, run uint64) event.Event {
 }
 
 // commit commits all that there is, or up to an entry.
-func (l *logTest) commit(c journal.Cursor, at ...journal.Entry) {
+func (l *logTest) commit(c *journal.Cursor, at ...journal.Entry) {
 	l.t.Helper()
 	seq := l.Stats().LastSeq
 	if len(at) > 0 {
@@ -154,9 +154,9 @@ func (l *logTest) commit(c journal.Cursor, at ...journal.Entry) {
 }
 
 // read returns all that there is, or so many entries.
-func (l *logTest) read(c journal.Cursor, limit ...int) (all []journal.Entry) {
+func (l *logTest) read(c *journal.Cursor, limit ...int) (all []journal.Entry) {
 	l.t.Helper()
-	l.ok(journal.SyncAll(l.t.Context(), l.Disk))
+	l.ok(journal.SyncAll(l.t.Context(), l.Journal))
 	for {
 		n := 100
 		if len(limit) > 0 {
@@ -175,7 +175,7 @@ func (l *logTest) read(c journal.Cursor, limit ...int) (all []journal.Entry) {
 }
 
 // want compares what a cursor returns with lines of [show], up to the end if there are no more.
-func (l *logTest) want(c journal.Cursor, lines ...string) {
+func (l *logTest) want(c *journal.Cursor, lines ...string) {
 	l.t.Helper()
 	if diff := cmp.Diff(lines, show(l.read(c)), cmp.Transformer("", func(s []string) string { return strings.Join(s, "\n") })); diff != "" {
 		l.t.Errorf("entries (-want +got):\n%s", diff)

@@ -123,9 +123,9 @@ func TestLossDuringASnapshot(t *testing.T) {
 			fill("g")
 			l.add("modified b", "modified b", "modified a")
 			fill("h")
-			journal.Alone(l.Disk)
+			journal.Alone(l.Journal)
 			waitFor(t, "an event is removed", func() bool {
-				journal.SetLimit(l.Disk, journal.LogStats(l.Disk).Bytes/2)
+				journal.SetLimit(l.Journal, journal.LogStats(l.Journal).Bytes/2)
 				l.ok(l.Compact(t.Context(), true))
 				return l.Stats().Dropped["default"] >= 2
 			})
@@ -170,7 +170,7 @@ func TestKeptResnapshots(t *testing.T) {
 	l.restart(false)
 	c := l.cursor("bus", journal.FromNow)
 	for i, want := range [][]journal.Resnapshot{{{Run: 7, Begin: both.Begin[1:], End: both.End[1:]}}, nil} {
-		kept, err := c.KeptResnapshots(t.Context())
+		kept, err := c.KeptResnapshots()
 		l.ok(err)
 		if diff := cmp.Diff(want, kept, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Time" }, cmp.Ignore())); diff != "" {
 			t.Errorf("kept %d (-want +got):\n%s", i, diff)

@@ -17,8 +17,9 @@ type kept struct {
 	End   []json.RawMessage `json:"end"`
 }
 
-// KeepResnapshots implements [ResnapshotKeeper].
-func (c *diskCursor) KeepResnapshots(ctx context.Context, all []Resnapshot) error {
+// KeepResnapshots replaces the requests that are kept for later processes. They are durable when it
+// returns.
+func (c *Cursor) KeepResnapshots(ctx context.Context, all []Resnapshot) error {
 	if c.isClosed() {
 		return ErrClosed
 	}
@@ -36,8 +37,8 @@ func (c *diskCursor) KeepResnapshots(ctx context.Context, all []Resnapshot) erro
 	return c.journal.errOf(c.journal.log.Sync(ctx))
 }
 
-// KeptResnapshots implements [ResnapshotKeeper].
-func (c *diskCursor) KeptResnapshots(context.Context) (all []Resnapshot, err error) {
+// KeptResnapshots returns the kept requests, without targets that are no longer watched.
+func (c *Cursor) KeptResnapshots() (all []Resnapshot, err error) {
 	if c.isClosed() {
 		return nil, ErrClosed
 	}

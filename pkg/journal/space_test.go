@@ -15,7 +15,7 @@ import (
 )
 
 // keepUp reads and commits until ctx ends.
-func keepUp(ctx context.Context, t *testing.T, c journal.Cursor) {
+func keepUp(ctx context.Context, t *testing.T, c *journal.Cursor) {
 	for {
 		entries, err := c.Read(ctx, 200)
 		if err != nil {
@@ -36,9 +36,9 @@ func TestSpace(t *testing.T) {
 		down      bool
 	}{"a sink is down": {"greedy", true}, "cluster-scoped objects": {"", true}, "sinks keep up": {"greedy", false}} {
 		t.Run(name, func(t *testing.T) {
-			c := diskConfig(t)
+			c := testConfig(t)
 			c.MaxBytes = 4 << 20
-			j := openDisk(t, c)
+			j := openJournal(t, c)
 			slow, err := j.Open("slow", journal.FromNow)
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestSpace(t *testing.T) {
 }
 
 // wantShare wants a sink that was down to get all events but some of a namespace, which gaps count.
-func wantShare(ctx context.Context, t *testing.T, j *journal.Disk, c journal.Cursor, greedy string, all int) {
+func wantShare(ctx context.Context, t *testing.T, j *journal.Journal, c *journal.Cursor, greedy string, all int) {
 	t.Helper()
 	got, lacks := map[bool]int{}, 0
 	for got[true]+got[false]+lacks < all {
@@ -120,9 +120,9 @@ func wantShare(ctx context.Context, t *testing.T, j *journal.Disk, c journal.Cur
 
 // TestFullOfStates: Append waits while there is nothing to remove, and goes on when there is.
 func TestFullOfStates(t *testing.T) {
-	c := diskConfig(t)
+	c := testConfig(t)
 	c.MaxBytes, c.DeletedRetention = 1<<20, time.Nanosecond
-	j := openDisk(t, c)
+	j := openJournal(t, c)
 	defer j.Close() //nolint:errcheck // of a test
 	slow, err := j.Open("slow", journal.FromNow)
 	if err != nil {
@@ -166,15 +166,15 @@ func waitFor(t *testing.T, what string, is func() bool) {
 // TestDirectory: a directory that is in use, has an embedded journal, or is of two logs is
 // refused; one that is removed while it is open ends the journal.
 func TestDirectory(t *testing.T) {
-	c := diskConfig(t)
-	j := openDisk(t, c)
+	c := testConfig(t)
+	j := openJournal(t, c)
 	if _, err := journal.Open(c); err == nil || !strings.Contains(err.Error(), c.Dir) {
 		t.Errorf("a directory in use: %v", err)
 	}
 	if _, _, err := journal.ReadDir(c); err == nil {
 		t.Error("the history of a directory in use was read")
 	}
-	older := diskConfig(t)
+	older := testConfig(t)
 	if err := os.Mkdir(filepath.Join(older.Dir, "jetstream"), 0o700); err != nil {
 		t.Fatal(err)
 	}

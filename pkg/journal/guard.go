@@ -32,7 +32,7 @@ type guard struct {
 }
 
 // State reports whether the journal can be written, and why not. It never blocks.
-func (j *Disk) State() (ok bool, reason string) {
+func (j *Journal) State() (ok bool, reason string) {
 	if waiting := j.timed.Waiting(); waiting > j.config.patience {
 		return false, fmt.Sprintf("the file system of journal.dir %s has not answered for %s: check it, and restart informd", j.config.Dir, waiting.Round(time.Second))
 	}
@@ -42,17 +42,17 @@ func (j *Disk) State() (ok bool, reason string) {
 }
 
 // Hung reports whether a call of the disk has not returned for a minute. Only a restart helps then.
-func (j *Disk) Hung() bool { return j.timed.Waiting() > j.config.patience }
+func (j *Journal) Hung() bool { return j.timed.Waiting() > j.config.patience }
 
 // Removed reports whether the directory was removed or replaced.
-func (j *Disk) Removed() bool {
+func (j *Journal) Removed() bool {
 	j.guard.mu.Lock()
 	defer j.guard.mu.Unlock()
 	return j.guard.gone
 }
 
 // watchDisk looks at the disk each second until ctx ends.
-func (j *Disk) watchDisk(ctx context.Context) {
+func (j *Journal) watchDisk(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
@@ -79,7 +79,7 @@ func (j *Disk) watchDisk(ctx context.Context) {
 
 // fit sets the limit of the log by the free space of the disk, of which a reserve stays free for
 // compaction.
-func (j *Disk) fit(free, total int64) {
+func (j *Journal) fit(free, total int64) {
 	stats := j.log.Stats()
 	reserve := min(max(total/50, leastReserve), mostReserve)
 	if j.config.temporary { // often on a small file system of its own
@@ -103,7 +103,7 @@ func (j *Disk) fit(free, total int64) {
 const fullFor = 10 * time.Second
 
 // reportFull logs when watches wait for space in the log, and when they go on.
-func (j *Disk) reportFull(stats wal.Stats) {
+func (j *Journal) reportFull(stats wal.Stats) {
 	g := &j.guard
 	switch {
 	case stats.Blocked == 0:

@@ -54,7 +54,7 @@ const (
 )
 
 // compact removes what is no longer needed, until ctx ends.
-func (j *Disk) compact(ctx context.Context) {
+func (j *Journal) compact(ctx context.Context) {
 	ticker := time.NewTicker(compactEvery)
 	defer ticker.Stop()
 	var appended uint64
@@ -98,7 +98,7 @@ func (j *Disk) compact(ctx context.Context) {
 	}
 }
 
-func (j *Disk) compactFailed(err error) {
+func (j *Journal) compactFailed(err error) {
 	if disk.IsFull(err) {
 		j.config.Logger.Warn("journal not compacted; the disk is full", "err", err, "next", "free space on the disk of journal.dir")
 		return
@@ -109,7 +109,7 @@ func (j *Disk) compactFailed(err error) {
 
 // Compact removes what is no longer needed. If the log is short of space, that includes history. It
 // is for one goroutine at a time: the journal calls it by itself.
-func (j *Disk) Compact(ctx context.Context, short bool) error {
+func (j *Journal) Compact(ctx context.Context, short bool) error {
 	for _, c := range j.open() {
 		if err := c.save(); err != nil && !disk.IsFull(err) {
 			return err
@@ -152,7 +152,7 @@ func (j *Disk) Compact(ctx context.Context, short bool) error {
 }
 
 // report counts and logs the unread events that namespaces have lost.
-func (j *Disk) report(p *policy) {
+func (j *Journal) report(p *policy) {
 	if len(p.lost) == 0 {
 		return
 	}
@@ -192,7 +192,7 @@ type policy struct {
 }
 
 // policy is what may go now; nil before the first cursor is open.
-func (j *Disk) policy(short bool) (p *policy, err error) {
+func (j *Journal) policy(short bool) (p *policy, err error) {
 	p = &policy{
 		history: uint32(min(j.config.HistoryPerObject, math.MaxUint32)),
 		old:     time.Now().Add(-j.config.DeletedRetention).UnixMicro(), temporary: j.config.temporary,
@@ -273,7 +273,7 @@ type usage struct{ all, states int64 }
 func (u usage) keeps(level int64) int64 { return min(u.all, max(level, u.states)) }
 
 // share decides how much each namespace loses, so that goal bytes are left if possible.
-func (j *Disk) share(p *policy, goal int64) error {
+func (j *Journal) share(p *policy, goal int64) error {
 	p.excess, p.lost, p.dropped = map[string]int64{}, map[string]uint64{}, map[uint64]struct{}{}
 	all := map[string]*usage{}
 	var others, states int64
@@ -326,7 +326,7 @@ func levelOf(all []*usage, goal int64) int64 {
 // shown returns the sequences, in order, of the events that a snapshot of a target needs which a sink
 // has not passed: between a begin event and the synced event that follows, the last event of each
 // object. What announces a state again may be of the snapshot or not, so it stays as well.
-func (j *Disk) shown(passed uint64) (shown []uint64, err error) {
+func (j *Journal) shown(passed uint64) (shown []uint64, err error) {
 	spans, err := j.spans(passed)
 	if err != nil || len(spans) == 0 {
 		return nil, err
@@ -370,7 +370,7 @@ func (s *span) end(shown []uint64) []uint64 {
 }
 
 // spans returns the snapshots of each target that end behind a sequence.
-func (j *Disk) spans(passed uint64) (map[uint16][]*span, error) {
+func (j *Journal) spans(passed uint64) (map[uint16][]*span, error) {
 	all, begun := map[uint16][]*span{}, map[string]uint64{}
 	add := func(target string, from, to uint64) {
 		number := j.log.Target(target)

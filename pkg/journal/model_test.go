@@ -16,17 +16,17 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
 )
 
-// TestDiskModel does at random what informd does with a journal, with ends of the process and of the
+// TestModel does at random what informd does with a journal, with ends of the process and of the
 // power, and holds what sinks get against a list of all events. INFORMD_JOURNAL_SEEDS sets the number
 // of runs.
-func TestDiskModel(t *testing.T) {
+func TestModel(t *testing.T) {
 	seeds, err := strconv.ParseUint(cmp.Or(os.Getenv("INFORMD_JOURNAL_SEEDS"), "30"), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			m := newDiskModel(t, seed)
+			m := newModel(t, seed)
 			for m.steps = 0; m.steps < 300 && !t.Failed(); m.steps++ {
 				m.step()
 			}
@@ -42,14 +42,14 @@ type logged struct {
 	event event.Event
 }
 
-type diskModel struct {
+type model struct {
 	*rand.Rand
 
 	t       *testing.T
 	steps   int
 	disk    *disktest.Disk
 	boot    int
-	j       *journal.Disk
+	j       *journal.Journal
 	spacy   bool // space is never short
 	faults  bool
 	rv      uint64
@@ -69,8 +69,8 @@ type modelList struct {
 	left   []string
 }
 
-func newDiskModel(t *testing.T, seed uint64) *diskModel {
-	m := &diskModel{
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{
 		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, disk: disktest.New(seed), spacy: seed%3 == 0, faults: seed%2 == 0,
 		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{},
 	}
@@ -81,10 +81,10 @@ func newDiskModel(t *testing.T, seed uint64) *diskModel {
 	return m
 }
 
-func (m *diskModel) open() {
+func (m *model) open() {
 	m.t.Helper()
 	var err error
-	m.j, err = journal.OpenOn(m.disk, journal.DiskConfig{
+	m.j, err = journal.OpenOn(m.disk, journal.Config{
 		Cluster: "test", HistoryPerObject: 2, Logger: slog.New(slog.DiscardHandler),
 	}, fmt.Sprint("boot ", m.boot), 4<<10)
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *diskModel) open() {
 }
 
 // fails reports whether an error is that of a lost disk, and continues after it.
-func (m *diskModel) fails(err error) bool {
+func (m *model) fails(err error) bool {
 	m.t.Helper()
 	if err == nil {
 		return false
@@ -106,7 +106,7 @@ func (m *diskModel) fails(err error) bool {
 	return true
 }
 
-func (m *diskModel) step() {
+func (m *model) step() {
 	s := m.sinks[m.IntN(len(m.sinks))]
 	switch n := m.IntN(100); {
 	case n < 35:
@@ -144,10 +144,10 @@ func (m *diskModel) step() {
 	}
 }
 
-func (m *diskModel) target() string { return []string{"core/configmaps", "core/secrets"}[m.IntN(2)] }
+func (m *model) target() string { return []string{"core/configmaps", "core/secrets"}[m.IntN(2)] }
 
 // key names an object. Half of all changes are of few objects.
-func (m *diskModel) key() string {
+func (m *model) key() string {
 	if m.IntN(2) == 0 {
 		return fmt.Sprint("core/configmaps n0 ", m.IntN(2))
 	}
@@ -155,7 +155,7 @@ func (m *diskModel) key() string {
 }
 
 // change appends a change of some objects.
-func (m *diskModel) change() {
+func (m *model) change() {
 	var all []event.Event
 	for range 1 + m.IntN(4) {
 		key := m.key()
@@ -179,7 +179,7 @@ func (m *diskModel) change() {
 	m.append(all...)
 }
 
-func (m *diskModel) event(key string, op event.Op) event.Event {
+func (m *model) event(key string, op event.Op) event.Event {
 	m.rv++
 	last := m.objects[key]
 	e := event.Event{Op: op, Cluster: "test", Version: "v1", UID: last.UID, ResourceVersion: m.rv, Data: make([]byte, m.IntN(400))}
@@ -194,7 +194,7 @@ func (m *diskModel) event(key string, op event.Op) event.Event {
 }
 
 // list continues the list of a target, or begins one.
-func (m *diskModel) list() {
+func (m *model) list() {
 	target := m.target()
 	l := m.lists[target]
 	bound := func(op event.Op) event.Event {
@@ -230,7 +230,7 @@ func (m *diskModel) list() {
 	m.append(all...)
 }
 
-func (m *diskModel) append(all ...event.Event) {
+func (m *model) append(all ...event.Event) {
 	m.t.Helper()
 	if len(all) == 0 {
 		return
@@ -247,7 +247,7 @@ func (m *diskModel) append(all ...event.Event) {
 }
 
 // took notes that the log has an event.
-func (m *diskModel) took(seq uint64, e event.Event) {
+func (m *model) took(seq uint64, e event.Event) {
 	m.t.Helper()
 	if seq <= m.highest {
 		m.t.Fatalf("step %d: %s has the sequence %d, and %d was used", m.steps, e.ID, seq, m.highest)
@@ -256,7 +256,7 @@ func (m *diskModel) took(seq uint64, e event.Event) {
 	m.log = append(m.log, logged{seq, e})
 }
 
-func (m *diskModel) compact() {
+func (m *model) compact() {
 	short := !m.spacy && m.IntN(3) == 0
 	for _, s := range m.sinks {
 		s.lacks = s.lacks || short || s.c == nil
@@ -269,7 +269,7 @@ func (m *diskModel) compact() {
 }
 
 // crash ends the process or the power, and holds what is left against what must be.
-func (m *diskModel) crash(power bool) {
+func (m *model) crash(power bool) {
 	m.t.Helper()
 	if power {
 		m.disk.PowerLoss()
@@ -314,7 +314,7 @@ func (m *diskModel) crash(power bool) {
 }
 
 // restored compares what targets get with the list.
-func (m *diskModel) restored(end uint64) {
+func (m *model) restored(end uint64) {
 	m.t.Helper()
 	last := map[string]uint64{}
 	for _, l := range m.log {
@@ -339,7 +339,7 @@ func (m *diskModel) restored(end uint64) {
 }
 
 // existed reports whether an object existed at a sequence.
-func (m *diskModel) existed(key string, seq uint64) (is bool) {
+func (m *model) existed(key string, seq uint64) (is bool) {
 	for _, l := range m.log {
 		if l.seq <= seq && keyOf(&l.event) == key {
 			is = !l.event.Op.Ends()
@@ -351,7 +351,7 @@ func (m *diskModel) existed(key string, seq uint64) (is bool) {
 func keyOf(e *event.Event) string { return e.Target + " " + e.Namespace + " " + e.Name }
 
 // finish has every sink read to the end, and compares what it has with the cluster.
-func (m *diskModel) finish() {
+func (m *model) finish() {
 	m.t.Helper()
 	m.disk.Set(disktest.Faults{})
 	if m.j.Failure() != nil {

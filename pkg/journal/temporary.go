@@ -23,7 +23,7 @@ const (
 // The journal keeps nothing for a cursor that is not open. If it is short of space, it forgets the data
 // of objects that all cursors have passed, and their deletions; a new cursor gets those objects without
 // Data. When nothing more can go, Append waits for cursors.
-func OpenTemporary(parent string, c DiskConfig) (*Disk, error) {
+func OpenTemporary(parent string, c Config) (*Journal, error) {
 	c.temporary = true
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = temporaryBytes

@@ -20,7 +20,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // holdIn has the test program open a temporary journal in this directory, and do nothing more.
@@ -37,11 +36,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func temporaryConfig() journal.DiskConfig {
-	return journal.DiskConfig{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
+func temporaryConfig() journal.Config {
+	return journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
 }
 
-func openTemporary(t *testing.T, parent string) *journal.Disk {
+func openTemporary(t *testing.T, parent string) *journal.Journal {
 	t.Helper()
 	j, err := journal.OpenTemporary(parent, temporaryConfig())
 	if err != nil {
@@ -51,7 +50,7 @@ func openTemporary(t *testing.T, parent string) *journal.Disk {
 }
 
 func TestTemporary(t *testing.T) {
-	journaltest.Run(t, func(t *testing.T) journal.Journal { return openTemporary(t, t.TempDir()) })
+	testContract(t, func(t *testing.T) *journal.Journal { return openTemporary(t, t.TempDir()) })
 }
 
 // names returns what is in a directory, in order.
@@ -126,7 +125,7 @@ func TestTemporaryLeftovers(t *testing.T) {
 	want("after the process was killed", 2)
 	second := openTemporary(t, parent)
 	want("after the next start", 2)
-	if err := errors.Join(first.Append(t.Context(), journaltest.Events("e", 10)), first.Close(), second.Close()); err != nil {
+	if err := errors.Join(first.Append(t.Context(), numbered("e", 10)), first.Close(), second.Close()); err != nil {
 		t.Error(err)
 	}
 	want("after Close", 0)
@@ -147,7 +146,7 @@ func TestTemporaryTogether(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := errors.Join(j.Append(t.Context(), journaltest.Events("e", 3)), j.Close()); err != nil {
+				if err := errors.Join(j.Append(t.Context(), numbered("e", 3)), j.Close()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -229,13 +228,13 @@ func TestTemporaryIsSmall(t *testing.T) {
 
 // fill appends events of objects of their own until the journal is full and Append waits; it returns
 // what that returns in the end.
-func fill(ctx context.Context, t *testing.T, j *journal.Disk, prefix string) (done chan error) {
+func fill(ctx context.Context, t *testing.T, j *journal.Journal, prefix string) (done chan error) {
 	t.Helper()
 	done = make(chan error, 1)
 	blocked := j.Stats().Blocked
 	go func() {
 		for {
-			all := journaltest.Events(prefix, 100)
+			all := numbered(prefix, 100)
 			for i := range all {
 				all[i].Data = make([]byte, 2000)
 			}

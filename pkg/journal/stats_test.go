@@ -14,13 +14,13 @@ import (
 // appended was written.
 func TestWritesAndSyncsAreCounted(t *testing.T) {
 	var syncs atomic.Int64
-	c := diskConfig(t)
+	c := testConfig(t)
 	c.Synced = func(took time.Duration) {
 		if took >= 0 {
 			syncs.Add(1)
 		}
 	}
-	j := openDisk(t, c)
+	j := openJournal(t, c)
 	cursor, err := j.Open("sink", journal.FromNow)
 	if err != nil {
 		t.Fatal(err)

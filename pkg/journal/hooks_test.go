@@ -10,22 +10,22 @@ import (
 
 // OpenOn opens a journal on any disk, without its goroutines but the one that syncs. Segments and the
 // tail have so many bytes.
-func OpenOn(d disk.Dir, c DiskConfig, boot string, segment int64) (*Disk, error) {
+func OpenOn(d disk.Dir, c Config, boot string, segment int64) (*Journal, error) {
 	c.segment = segment
 	return openOn(d, c.withDefaults(), boot)
 }
 
 // Hasty has a journal wait less for its disk: State for so long, and Close for a third.
-func Hasty(c *DiskConfig, patience time.Duration) { c.patience = patience }
+func Hasty(c *Config, patience time.Duration) { c.patience = patience }
 
 // Kill ends a journal as the end of its process does.
-func Kill(j *Disk) { j.log.Abandon() }
+func Kill(j *Journal) { j.log.Abandon() }
 
 // Alone ends the time in which sinks of an earlier process count as open.
-func Alone(j *Disk) { j.opened = time.Time{} }
+func Alone(j *Journal) { j.opened = time.Time{} }
 
 // Save writes the positions of all cursors.
-func Save(j *Disk) error {
+func Save(j *Journal) error {
 	for _, c := range j.open() {
 		if err := c.save(); err != nil {
 			return err
@@ -35,10 +35,10 @@ func Save(j *Disk) error {
 }
 
 // SyncAll makes all durable that was appended.
-func SyncAll(ctx context.Context, j *Disk) error { return j.log.Sync(ctx) }
+func SyncAll(ctx context.Context, j *Journal) error { return j.log.Sync(ctx) }
 
 // Clear removes all that is not needed, not just where much of a segment is not.
-func Clear(ctx context.Context, j *Disk, short bool) error {
+func Clear(ctx context.Context, j *Journal, short bool) error {
 	if err := j.log.Sync(ctx); err != nil {
 		return err
 	}
@@ -50,29 +50,27 @@ func Clear(ctx context.Context, j *Disk, short bool) error {
 }
 
 // SetLimit sets how large the log may be.
-func SetLimit(j *Disk, bytes int64) { j.log.SetLimit(bytes) }
+func SetLimit(j *Journal, bytes int64) { j.log.SetLimit(bytes) }
 
 // LogStats are the statistics of the log below.
-func LogStats(j *Disk) wal.Stats { return j.log.Stats() }
+func LogStats(j *Journal) wal.Stats { return j.log.Stats() }
 
 // Events reads all of the log.
-func Events(j *Disk) ([]wal.Entry, error) {
+func Events(j *Journal) ([]wal.Entry, error) {
 	r := j.log.NewReader(0)
 	defer r.Close()
 	return r.Next(j.log.Last(), 1<<30)
 }
 
 // Position is the committed sequence of a cursor, and whether its first snapshot is not complete.
-func Position(cursor Cursor) (seq uint64, first bool) {
-	c := cursor.(*diskCursor) //nolint:forcetypeassert // of a Disk
+func Position(c *Cursor) (seq uint64, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.position.Seq, c.position.Snapshot
 }
 
 // Poll is Read without waiting: it returns nothing if there is nothing yet.
-func Poll(ctx context.Context, cursor Cursor, limit int) ([]Entry, error) {
-	c := cursor.(*diskCursor) //nolint:forcetypeassert // of a Disk
+func Poll(ctx context.Context, c *Cursor, limit int) ([]Entry, error) {
 	release, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -82,13 +80,13 @@ func Poll(ctx context.Context, cursor Cursor, limit int) ([]Entry, error) {
 }
 
 // WithSegment sets the size of segments, in bytes.
-func WithSegment(c DiskConfig, size int64) DiskConfig {
+func WithSegment(c Config, size int64) Config {
 	c.segment = size
 	return c
 }
 
 // Crash ends a journal in a directory as the end of its process does.
-func Crash(j *Disk) error {
+func Crash(j *Journal) error {
 	j.log.Abandon()
 	j.stop()
 	j.done.Wait()

@@ -22,7 +22,7 @@ import (
 // state follows a newer one, and the ends of the snapshot come when the sink has read the log as far
 // as it went after the last state.
 type states struct {
-	cursor *diskCursor
+	cursor *Cursor
 	first  bool // the first snapshot of a sink
 	run    uint64
 	end    uint64
@@ -53,7 +53,7 @@ const (
 )
 
 // newFirstSnapshot is the snapshot of a new sink.
-func newFirstSnapshot(c *diskCursor) *states {
+func newFirstSnapshot(c *Cursor) *states {
 	s := &states{cursor: c, first: true, run: c.journal.runs.Next(), source: wal.Source{Strings: new(record.Strings)}}
 	s.target = func(e *event.Event) string {
 		if !c.journal.config.Watched(e) {
@@ -64,8 +64,10 @@ func newFirstSnapshot(c *diskCursor) *states {
 	return s
 }
 
-// Resnapshot implements [Resnapshotter].
-func (c *diskCursor) Resnapshot(ctx context.Context, r Resnapshot) error {
+// Resnapshot makes Read return the states of all objects of some targets, interleaved with the events of
+// the log; see [Resnapshot]. It does not block. A later Resnapshot, Reset and Rewind drop an incomplete
+// one. Its errors are that of ctx, ErrClosed and ErrFirstSnapshot. No Read may be in progress.
+func (c *Cursor) Resnapshot(ctx context.Context, r Resnapshot) error {
 	release, err := c.acquire(ctx)
 	if err != nil {
 		return err

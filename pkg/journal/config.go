@@ -9,7 +9,7 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
-// Sync says when the log on disk is durable; see [DiskConfig].
+// Sync says when the log on disk is durable; see [Config].
 type Sync string
 
 const (
@@ -24,8 +24,8 @@ const (
 	SyncNever Sync = "never"
 )
 
-// DiskConfig are the settings of a [Disk]. Dir and Cluster are required; the other zero values are defaults.
-type DiskConfig struct {
+// Config are the settings of a [Journal]. Dir and Cluster are required; the other zero values are defaults.
+type Config struct {
 	// Dir is the directory, which belongs to this journal alone. Open makes a missing one.
 	Dir string
 	// Cluster is the name of the cluster in events, required, and the same as in the options of dynwatch
@@ -55,7 +55,7 @@ type DiskConfig struct {
 	patience  time.Duration // how long a call of the disk may take; a minute but in tests
 }
 
-func (c DiskConfig) withDefaults() DiskConfig {
+func (c Config) withDefaults() Config {
 	const week = 7 * 24 * time.Hour
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 10 << 30
@@ -80,7 +80,7 @@ func (c DiskConfig) withDefaults() DiskConfig {
 }
 
 // segmentBytes is the size of a segment. A small log has at least 16 of them.
-func (c DiskConfig) segmentBytes() (segment int64, tail int) {
+func (c Config) segmentBytes() (segment int64, tail int) {
 	if c.segment > 0 {
 		return c.segment, int(c.segment)
 	}

@@ -12,7 +12,7 @@ import (
 
 // modelSink is a consumer that keeps the last state of each object.
 type modelSink struct {
-	m     *diskModel
+	m     *model
 	name  string
 	now   bool // begins with what is new
 	known bool // was open before
@@ -24,7 +24,7 @@ type modelSink struct {
 	hard    map[string]bool // ids of additions that it got
 	uids    map[string]bool
 
-	c     journal.Cursor
+	c     *journal.Cursor
 	spans map[string]map[uint64]map[string]bool // what was shown, by target and run
 	// Since it was opened, reset or rewound:
 	prev    uint64 // the last sequence
@@ -238,7 +238,7 @@ func (s *modelSink) complete(entry *journal.Entry) {
 	}
 }
 
-func (m *diskModel) letter() {
+func (m *model) letter() {
 	box := m.j.DeadLetters("s0")
 	if m.IntN(3) == 0 && len(m.letters) > 0 {
 		n := slices.Sorted(maps.Keys(m.letters))[m.IntN(len(m.letters))]
@@ -257,7 +257,7 @@ func (m *diskModel) letter() {
 	}
 }
 
-func (m *diskModel) readLetters(want map[uint64]string, more string) map[uint64]string {
+func (m *model) readLetters(want map[uint64]string, more string) map[uint64]string {
 	m.t.Helper()
 	got := map[uint64]string{}
 	err := m.j.DeadLetters("s0").Each(m.t.Context(), func(n uint64, text []byte) error {

@@ -14,8 +14,9 @@ import (
 // keptGaps is how many gaps of a sink stay.
 const keptGaps = 16
 
-// KeepGap implements [Noter].
-func (c *diskCursor) KeepGap(e event.Event) {
+// KeepGap keeps a gap event that this reader alone gets, for [History]. The newest few stay. It is
+// durable a moment later.
+func (c *Cursor) KeepGap(e event.Event) {
 	log, name := c.journal.log, gapsName+c.name
 	c.saving.Lock()
 	defer c.saving.Unlock()
@@ -41,8 +42,9 @@ func (c *diskCursor) KeepGap(e event.Event) {
 	}
 }
 
-// EachGap implements [History].
-func (h diskHistory) EachGap(ctx context.Context, take func(event.Event) error) error {
+// EachGap calls take with the gap events that the journal keeps, oldest first: those of targets, and the
+// newest of single sinks ([event.Event.GapSink]).
+func (h History) EachGap(ctx context.Context, take func(event.Event) error) error {
 	ofSinks, err := h.gapsOfSinks()
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (h diskHistory) EachGap(ctx context.Context, take func(event.Event) error) 
 }
 
 // gapsOfSinks are the kept gaps of single sinks, oldest first.
-func (h diskHistory) gapsOfSinks() (all []event.Event, err error) {
+func (h History) gapsOfSinks() (all []event.Event, err error) {
 	for _, n := range h.log.All(record.Cursor) {
 		if !strings.HasPrefix(n.Name, gapsName) {
 			continue

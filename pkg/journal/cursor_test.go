@@ -28,7 +28,7 @@ func TestSinkThatWasAway(t *testing.T) {
 			if test.closed {
 				l.ok(goes.Close())
 			} else {
-				l.ok(journal.Save(l.Disk))
+				l.ok(journal.Save(l.Journal))
 				l.restart(false)
 				stays = l.cursor("stays", journal.FromNow)
 			}
@@ -54,7 +54,7 @@ func TestSinkThatWasAway(t *testing.T) {
 // TestSinkThatStaysAway: nothing is kept for a sink after deletedRetention, and it is told how much.
 // Sequences go on although the newest events are gone.
 func TestSinkThatStaysAway(t *testing.T) {
-	l := newLogTest(t, history(1), func(c *journal.DiskConfig) { c.DeletedRetention = time.Nanosecond })
+	l := newLogTest(t, history(1), func(c *journal.Config) { c.DeletedRetention = time.Nanosecond })
 	stays, goes := l.cursor("stays", journal.FromNow), l.cursor("goes", journal.FromNow)
 	l.add("added a", "deleted a")
 	l.commit(stays)
@@ -86,7 +86,7 @@ func TestPositions(t *testing.T) {
 			if err := c.Commit(t.Context(), all[2].Seq+1); err == nil {
 				t.Error("a commit beyond the end was accepted")
 			}
-			l.ok(journal.Save(l.Disk))
+			l.ok(journal.Save(l.Journal))
 			l.restart(clean)
 			c = l.cursor("bus", journal.FromSnapshot)
 			if lag := c.Lag(); lag.Events != 1 || c.Note() != "note" {
@@ -219,7 +219,7 @@ func TestFirstSnapshotBreaksOff(t *testing.T) {
 	c = l.cursor("bus", journal.FromNow)
 	l.want(c, "- deleted a4", "- deleted b5", "- snapshot b7", "snapshot d8")
 	l.commit(c)
-	l.ok(journal.Save(l.Disk))
+	l.ok(journal.Save(l.Journal))
 	l.restart(false)
 	l.want(l.cursor("bus", journal.FromNow))
 }
@@ -227,10 +227,10 @@ func TestFirstSnapshotBreaksOff(t *testing.T) {
 // TestSnapshotOfAVoidTarget: the log has lost events of the target, so the snapshot of a new sink has
 // no end before the target has taken its first list again.
 func TestSnapshotOfAVoidTarget(t *testing.T) {
-	l := newLogTest(t, func(c *journal.DiskConfig) { c.Sync = journal.SyncNever })
+	l := newLogTest(t, func(c *journal.Config) { c.Sync = journal.SyncNever })
 	l.add("begin 3", "added a", "synced 3")
 	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("here")))
-	l.ok(journal.SyncAll(t.Context(), l.Disk))
+	l.ok(journal.SyncAll(t.Context(), l.Journal))
 	void := func() bool {
 		at, err := l.Restore(t.Context(), "core/configmaps", func(event.Event) {})
 		l.ok(err)
@@ -240,9 +240,9 @@ func TestSnapshotOfAVoidTarget(t *testing.T) {
 	if void() {
 		t.Error("the checkpoint is void after the end of the process alone")
 	}
-	journal.Kill(l.Disk)
+	journal.Kill(l.Journal)
 	var err error
-	l.Disk, err = journal.OpenOn(l.disk, l.config, "another boot", 512)
+	l.Journal, err = journal.OpenOn(l.disk, l.config, "another boot", 512)
 	l.ok(err)
 	if !void() {
 		t.Error("the checkpoint counts although nothing was synced")
@@ -278,7 +278,7 @@ func TestRewind(t *testing.T) {
 					t.Errorf("Rewind = %d, %v; want %d", n, err, want)
 				}
 				if restart {
-					l.ok(journal.Save(l.Disk))
+					l.ok(journal.Save(l.Journal))
 					l.restart(false)
 					c = l.cursor("bus", journal.FromNow)
 				}
@@ -369,11 +369,11 @@ func TestDeadLettersStay(t *testing.T) {
 func TestSaveOfAFirstPosition(t *testing.T) {
 	l := newLogTest(t)
 	l.cursor("sink", journal.FromNow)
-	before := journal.LogStats(l.Disk).Appended
+	before := journal.LogStats(l.Journal).Appended
 	for range 3 {
-		l.ok(journal.Save(l.Disk))
+		l.ok(journal.Save(l.Journal))
 	}
-	if after := journal.LogStats(l.Disk).Appended; after != before {
+	if after := journal.LogStats(l.Journal).Appended; after != before {
 		t.Errorf("%d bytes were written of a position that is the same", after-before)
 	}
 }

@@ -21,20 +21,20 @@ func TestHangingDisk(t *testing.T) {
 			_ = l.Append(l.t.Context(), []event.Event{l.event("modified b")})
 		}
 	}
-	compacts := func(l *logTest) { _ = journal.Clear(l.t.Context(), l.Disk, false) }
+	compacts := func(l *logTest) { _ = journal.Clear(l.t.Context(), l.Journal, false) }
 	for call, does := range map[string]func(l *logTest){
 		"write": appends, "fsync": appends, "create": appends, "rename": compacts, "remove": compacts,
 		"read": func(l *logTest) { _, _, _ = l.Last(l.t.Context(), of("a")) },
 		"open": func(l *logTest) { _, _, _ = l.Last(l.t.Context(), of("a")) },
 	} {
 		t.Run(call, func(t *testing.T) {
-			l := newLogTest(t, history(1), func(c *journal.DiskConfig) { journal.Hasty(c, 150*time.Millisecond) })
+			l := newLogTest(t, history(1), func(c *journal.Config) { journal.Hasty(c, 150*time.Millisecond) })
 			c := l.cursor("sink", journal.FromNow)
 			l.add("added a", "added b", "modified b", "modified b", "modified b", "modified b", "modified b", "modified b")
 			l.read(c)
 			l.commit(c)
-			l.ok(journal.Save(l.Disk))
-			l.ok(journal.SyncAll(t.Context(), l.Disk))
+			l.ok(journal.Save(l.Journal))
+			l.ok(journal.SyncAll(t.Context(), l.Journal))
 			answers := make(chan struct{})
 			l.disk.Set(disktest.Faults{Before: func(name, _ string) error {
 				if name == call {
@@ -56,7 +56,7 @@ func TestHangingDisk(t *testing.T) {
 			close(answers)
 			<-done
 			waitFor(t, "the state is green", func() bool { return !l.Hung() })
-			journal.Kill(l.Disk)
+			journal.Kill(l.Journal)
 			l.disk.Restart()
 			l.open()
 			if _, ok, err := l.Last(t.Context(), of("a")); !ok || err != nil {

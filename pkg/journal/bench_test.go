@@ -56,7 +56,7 @@ func latency(b *testing.B, takes time.Duration, mode journal.Sync, created int) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	j, err := journal.OpenOn(slowDisk{dir, takes}, journal.DiskConfig{Cluster: "bench", Sync: mode, Logger: slog.New(slog.DiscardHandler)}, "boot", 16<<20)
+	j, err := journal.OpenOn(slowDisk{dir, takes}, journal.Config{Cluster: "bench", Sync: mode, Logger: slog.New(slog.DiscardHandler)}, "boot", 16<<20)
 	if err != nil {
 		b.Fatal(err)
 	}

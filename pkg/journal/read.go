@@ -10,7 +10,7 @@ import (
 )
 
 // acquire waits until no other call uses the sources.
-func (c *diskCursor) acquire(ctx context.Context) (release func(), err error) {
+func (c *Cursor) acquire(ctx context.Context) (release func(), err error) {
 	if c.isClosed() {
 		return nil, ErrClosed
 	}
@@ -27,8 +27,10 @@ func (c *diskCursor) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// Read implements [Reader].
-func (c *diskCursor) Read(ctx context.Context, limit int) ([]Entry, error) {
+// Read returns the next entries in order, at least one and at most limit. It blocks until there is one.
+// The entries are valid until the next Read. Their events are valid longer, and shared: do not change
+// them. Read does not commit.
+func (c *Cursor) Read(ctx context.Context, limit int) ([]Entry, error) {
 	release, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func (c *diskCursor) Read(ctx context.Context, limit int) ([]Entry, error) {
 }
 
 // poll returns the next entries, none if the cursor is at the end.
-func (c *diskCursor) poll(limit int) ([]Entry, error) {
+func (c *Cursor) poll(limit int) ([]Entry, error) {
 	for {
 		if entries := c.dequeue(limit); len(entries) > 0 {
 			return entries, nil
@@ -67,7 +69,7 @@ func (c *diskCursor) poll(limit int) ([]Entry, error) {
 
 // advance puts the next entries into the queue, from a snapshot and from the log in turn. It returns
 // false if neither has any.
-func (c *diskCursor) advance(limit int) (more bool, err error) {
+func (c *Cursor) advance(limit int) (more bool, err error) {
 	if s := c.states; s != nil && s.due() {
 		return true, s.advance(limit)
 	}
@@ -90,7 +92,7 @@ func (c *diskCursor) advance(limit int) (more bool, err error) {
 }
 
 // dequeue returns what was read ahead and is not committed.
-func (c *diskCursor) dequeue(limit int) []Entry {
+func (c *Cursor) dequeue(limit int) []Entry {
 	c.mu.Lock()
 	committed := c.position.Seq
 	c.mu.Unlock()
@@ -108,7 +110,7 @@ func (c *diskCursor) dequeue(limit int) []Entry {
 }
 
 // fromLog returns the next events of the log. It counts what is missing in between.
-func (c *diskCursor) fromLog(limit int) (entries []Entry, err error) {
+func (c *Cursor) fromLog(limit int) (entries []Entry, err error) {
 	c.mu.Lock()
 	next := c.next
 	c.mu.Unlock()
@@ -143,7 +145,7 @@ func (c *diskCursor) fromLog(limit int) (entries []Entry, err error) {
 
 // find returns some of the events between two sequences, from memory or from files; none if there
 // are none.
-func (c *diskCursor) find(next, to uint64, limit int) (found []wal.Entry, err error) {
+func (c *Cursor) find(next, to uint64, limit int) (found []wal.Entry, err error) {
 	found, behind := c.journal.log.Tail(next, to, limit)
 	if behind {
 		if c.files == nil {
@@ -159,7 +161,7 @@ func (c *diskCursor) find(next, to uint64, limit int) (found []wal.Entry, err er
 }
 
 // declare adds a gap event if events between two sequences were removed unread.
-func (c *diskCursor) declare(entries []Entry, next, found uint64) []Entry {
+func (c *Cursor) declare(entries []Entry, next, found uint64) []Entry {
 	if found <= next {
 		return entries
 	}
@@ -174,7 +176,7 @@ func (c *diskCursor) declare(entries []Entry, next, found uint64) []Entry {
 }
 
 // readUpTo notes that everything before next was read.
-func (c *diskCursor) readUpTo(found []wal.Entry, next uint64) {
+func (c *Cursor) readUpTo(found []wal.Entry, next uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.oldest.IsZero() && len(found) > 0 {
@@ -186,7 +188,7 @@ func (c *diskCursor) readUpTo(found []wal.Entry, next uint64) {
 
 // trimmed is the gap event about removed events. The events that follow may lack the ones before
 // them.
-func (c *diskCursor) trimmed(from, to, count uint64) Entry {
+func (c *Cursor) trimmed(from, to, count uint64) Entry {
 	c.mu.Lock()
 	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Last()), to
 	c.mu.Unlock()
@@ -206,7 +208,7 @@ func (c *diskCursor) trimmed(from, to, count uint64) Entry {
 
 // entry makes the entry of an event. After a rewind, events have its run, and the bounds of
 // snapshots are left out: between them would be what the rewind finds, not every object.
-func (c *diskCursor) entry(from *wal.Entry) (e Entry, ok bool) {
+func (c *Cursor) entry(from *wal.Entry) (e Entry, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &c.position
@@ -222,8 +224,9 @@ func (c *diskCursor) entry(from *wal.Entry) (e Entry, ok bool) {
 	return e, true
 }
 
-// Reset implements [Reader].
-func (c *diskCursor) Reset(ctx context.Context) error {
+// Reset moves the next Read to the first uncommitted entry. No Read may be in progress. The only errors
+// are that of ctx and ErrClosed.
+func (c *Cursor) Reset(ctx context.Context) error {
 	release, err := c.acquire(ctx)
 	if err != nil {
 		return err
@@ -234,7 +237,7 @@ func (c *diskCursor) Reset(ctx context.Context) error {
 }
 
 // restart makes the first uncommitted event the next one.
-func (c *diskCursor) restart() {
+func (c *Cursor) restart() {
 	c.forget()
 	c.mu.Lock()
 	c.next, c.last, c.floor, c.oldest = c.position.Seq+1, 0, 0, time.Time{}
@@ -242,8 +245,9 @@ func (c *diskCursor) restart() {
 	c.beginSnapshot()
 }
 
-// Rewindable implements [Rewinder].
-func (c *diskCursor) Rewindable() error {
+// Rewindable returns the error of a Rewind that is certain to fail now: ErrFirstSnapshot. It does not
+// block. So a caller need not end its Read and Commit in vain.
+func (c *Cursor) Rewindable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.position.Snapshot {
@@ -252,9 +256,11 @@ func (c *diskCursor) Rewindable() error {
 	return nil
 }
 
-// Rewind implements [Rewinder]. The new position is durable when it returns. A gap counts what was
-// removed since.
-func (c *diskCursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+// Rewind moves the cursor back to the events that were appended at or after since, and returns their
+// number. They have a new Run and are Redelivered. Rewind does not repeat Begin and Synced. A gap counts
+// what was removed since. The new position is durable when it returns. ErrFirstSnapshot is one of its
+// errors. No Read and no Commit may be in progress.
+func (c *Cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	release, err := c.acquire(ctx)
 	if err != nil {
 		return 0, err

@@ -84,9 +84,9 @@ func TestMarkOnAFullDisk(t *testing.T) {
 // TestDeletionsFillTheLog: objects come and go, each with a new name. The log is full of deletions that
 // all sinks have passed and that deletedRetention keeps: they lose their data, and Append goes on.
 func TestDeletionsFillTheLog(t *testing.T) {
-	c := diskConfig(t)
+	c := testConfig(t)
 	c.MaxBytes = 2 << 20
-	j := openDisk(t, c)
+	j := openJournal(t, c)
 	sink, err := j.Open("sink", journal.FromNow)
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +149,8 @@ func TestCheckpointsOfALostLog(t *testing.T) {
 	l := newLogTest(t)
 	l.add("added a")
 	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("5")))
-	l.ok(journal.SyncAll(t.Context(), l.Disk))
-	journal.Kill(l.Disk)
+	l.ok(journal.SyncAll(t.Context(), l.Journal))
+	journal.Kill(l.Journal)
 	names, err := l.disk.Names()
 	l.ok(err)
 	for _, name := range names {

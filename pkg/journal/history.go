@@ -35,26 +35,11 @@ func (o Object) String() string {
 // ErrAmbiguous says that the name is that of objects of several groups.
 var ErrAmbiguous = errors.New("the name is that of objects in several groups")
 
-// History reads what a journal keeps of one object, and the gaps. Its methods may be
-// called concurrently.
-type History interface {
-	// Find returns the object with its group. If of names no group and several groups have such an
-	// object, it is that of the core group, or the error is [ErrAmbiguous]. An object that the
-	// journal does not know is returned as it is.
-	Find(ctx context.Context, of Object) (Object, error)
-	// Each calls take with the kept events of an object, oldest first, each with its Data, until
-	// take returns an error. There are none if the journal does not know the object. The last one is
-	// its present state; how many are kept before it is the journal's historyPerObject.
-	Each(ctx context.Context, of Object, take func(event.Event) error) error
-	// EachGap calls take with the gap events that the journal keeps, oldest first: those of targets,
-	// and the newest of single sinks ([event.Event.GapSink]).
-	EachGap(ctx context.Context, take func(event.Event) error) error
-}
+// History reads what a journal keeps of one object, and the gaps. Its methods may be called concurrently.
+type History struct{ log *wal.Log }
 
 // History returns what reads the kept events of this journal.
-func (j *Disk) History() History { return diskHistory{j.log} }
-
-type diskHistory struct{ log *wal.Log }
+func (j *Journal) History() History { return History{j.log} }
 
 // of is an event of an object.
 func (o Object) of(group string) *event.Event {
@@ -64,8 +49,10 @@ func (o Object) of(group string) *event.Event {
 	return &event.Event{Op: event.Modified, Group: group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
 }
 
-// Find implements [History].
-func (h diskHistory) Find(ctx context.Context, of Object) (Object, error) {
+// Find returns the object with its group. If of names no group and several groups have such an object, it
+// is that of the core group, or the error is [ErrAmbiguous]. An object that the journal does not know is
+// returned as it is.
+func (h History) Find(ctx context.Context, of Object) (Object, error) {
 	if of.Group != "" {
 		return of, nil
 	}
@@ -91,8 +78,10 @@ func (h diskHistory) Find(ctx context.Context, of Object) (Object, error) {
 	return of, ctx.Err()
 }
 
-// Each implements [History].
-func (h diskHistory) Each(ctx context.Context, of Object, take func(event.Event) error) error {
+// Each calls take with the kept events of an object, oldest first, each with its Data, until take returns
+// an error. There are none if the journal does not know the object. The last one is its present state;
+// how many are kept before it is the journal's historyPerObject.
+func (h History) Each(ctx context.Context, of Object, take func(event.Event) error) error {
 	return h.log.Each(of.of(of.Group), func(e wal.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -103,22 +92,22 @@ func (h diskHistory) Each(ctx context.Context, of Object, take func(event.Event)
 
 // ReadDir opens the journal in a directory to read it. It takes the lock, changes nothing else there,
 // and fails while an informd uses it. The history is valid until closing was called.
-func ReadDir(c DiskConfig) (_ History, closing func() error, _ error) {
+func ReadDir(c Config) (_ History, closing func() error, _ error) {
 	if err := refuseEmbedded(c.Dir); err != nil {
-		return nil, nil, err
+		return History{}, nil, err
 	}
 	if found, err := filepath.Glob(filepath.Join(c.Dir, "*.log")); err != nil || len(found) == 0 {
-		return nil, nil, fmt.Errorf("journal.dir %s has no journal", c.Dir)
+		return History{}, nil, fmt.Errorf("journal.dir %s has no journal", c.Dir)
 	}
 	d, _, err := disk.Open(c.Dir)
 	if err != nil {
-		return nil, nil, err
+		return History{}, nil, err
 	}
 	c = c.withDefaults()
 	c.Sync = SyncNever
 	j, err := openOn(disk.NewOverlay(d), c, bootID())
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("read the journal in %s: %w", c.Dir, err), d.Close())
+		return History{}, nil, errors.Join(fmt.Errorf("read the journal in %s: %w", c.Dir, err), d.Close())
 	}
 	return j.History(), func() error {
 		j.log.Abandon()
@@ -126,9 +115,9 @@ func ReadDir(c DiskConfig) (_ History, closing func() error, _ error) {
 	}, nil
 }
 
-// DeadLetters are the dead letters of one sink in a [Disk]. Methods may be called concurrently.
+// DeadLetters are the dead letters of one sink in a [Journal]. Methods may be called concurrently.
 type DeadLetters struct {
-	journal *Disk
+	journal *Journal
 	name    string
 }
 
@@ -141,10 +130,10 @@ const (
 )
 
 // DeadLetters returns the dead letters of a sink.
-func (j *Disk) DeadLetters(sink string) *DeadLetters { return &DeadLetters{j, sink} }
+func (j *Journal) DeadLetters(sink string) *DeadLetters { return &DeadLetters{j, sink} }
 
 // LetterCounts counts the dead letters of each sink that has any.
-func (j *Disk) LetterCounts() map[string]uint64 { return j.log.Letters() }
+func (j *Journal) LetterCounts() map[string]uint64 { return j.log.Letters() }
 
 // Put keeps a letter, and returns when it is durable. The error wraps [ErrTooLarge] if a letter
 // without data may fit.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/internal/admin"
@@ -38,7 +37,7 @@ func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	}
 	d.follower.Store(&admin.Follower{})
 	l, err := replica.Acquire(ctx, replica.Options{
-		Kubernetes: rest.CopyConfig(d.kubernetes), Lease: r.Lease, Namespace: namespace, Duration: r.Duration, Address: r.Address,
+		Kubernetes: d.kubernetes, Lease: r.Lease, Namespace: namespace, Duration: r.Duration, Address: r.Address,
 		Dir: d.config.Journal.Dir, Transport: replicaTransport(admin.TLS(d.config.Admin.TLS)), Encrypted: d.config.Admin.TLS.CertFile != "",
 		Token: func() (string, error) {
 			if d.config.Admin.TokenFile == "" {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,8 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// patience is how much longer a process waits for the lease if its copy may lack what sinks have: another
-// one may have a better copy, and take the lease meanwhile.
-const patience = 30 * time.Second
+// defaultPatience is that of [Options].
+const defaultPatience = 30 * time.Second
 
 // Options are the settings of a replica. All but Server and Status are required.
 type Options struct {
@@ -26,6 +26,9 @@ type Options struct {
 	Lease, Namespace string
 	// Duration is how long the lease outlives its holder: whole seconds.
 	Duration time.Duration
+	// Patience is how much longer this process waits for the lease if its copy may lack what sinks have:
+	// another one may have a better copy, and take the lease meanwhile. Default: 30 s.
+	Patience time.Duration
 	// Address is host:port of this process's admin server, as the other replicas reach it. It is also the
 	// name of the replica: no two have the same.
 	Address string
@@ -53,6 +56,8 @@ type candidate struct {
 	// Of run. Seen is the newest record, and since when it has not changed.
 	seen  record
 	since time.Time
+	// blind: the last attempt to read it has failed.
+	blind bool
 	// broken gets a signal when the connection to the leader breaks.
 	broken    chan struct{}
 	following *following
@@ -69,7 +74,10 @@ type following struct {
 // Acquire follows whoever leads until this process leads, or ctx ends. It holds the directory meanwhile, and
 // has given it up when it returns: the caller opens the journal there, and calls Begin.
 func Acquire(ctx context.Context, o Options) (_ *Leadership, err error) {
-	api, err := dynamic.NewForConfig(o.Kubernetes)
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	own := rest.CopyConfig(o.Kubernetes)
+	own.QPS = -1 // a renewal must not wait for others
+	api, err := dynamic.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("make client for the lease: %w", err)
 	}
@@ -136,6 +144,7 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 	defer cancel()
 	now, err := c.client.get(limited)
 	if err != nil {
+		c.blind = true
 		return 0, nil, err
 	}
 	if now.version == "" && c.seen.holder != "" {
@@ -151,7 +160,7 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 		return 0, nil, err
 	}
 	if !fit {
-		next += patience
+		next += c.options.Patience
 	}
 	if next > 0 {
 		c.follow(ctx, &now)
@@ -160,11 +169,13 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 	return c.take(ctx, now, fit)
 }
 
-// observe notes since when the record has not changed.
+// observe notes since when the record has not changed. If the API server could not be reached, the holder may
+// not have reached it either, and has the time to renew the lease now.
 func (c *candidate) observe(now record) {
-	if c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
+	if c.blind || c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
 		c.since = time.Now()
 	}
+	c.blind = false
 	if c.following != nil {
 		if at, ok := c.following.leader.renewal(now.renewed); ok && at.Before(c.since) {
 			c.since = at

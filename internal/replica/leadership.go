@@ -207,7 +207,7 @@ func (l *Leadership) write(ctx context.Context, r record) error {
 	switch {
 	case err != nil:
 		return err
-	case found.version == "", found.holder == r.holder && found.term == r.term:
+	case found.version == "", found.holder == l.client.me && found.term == r.term:
 		l.mu.Lock()
 		l.record.version = found.version
 		l.mu.Unlock()

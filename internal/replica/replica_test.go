@@ -1,0 +1,507 @@
+package replica_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/internal/replica"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// duration is that of the leases here.
+const duration = 2 * time.Second
+
+// leaseAPI is an API server with Leases, which refuses stale writes.
+type leaseAPI struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	lease   map[string]any
+	version int
+}
+
+func newLeaseAPI(t *testing.T) *leaseAPI {
+	t.Helper()
+	api := &leaseAPI{}
+	api.Server = httptest.NewServer(http.HandlerFunc(api.serve))
+	t.Cleanup(api.Close)
+	return api
+}
+
+func (a *leaseAPI) serve(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refuse := func(code int, reason string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code})
+	}
+	switch r.Method {
+	case http.MethodGet:
+		if a.lease == nil {
+			refuse(http.StatusNotFound, "NotFound")
+			return
+		}
+	case http.MethodPost, http.MethodPut:
+		var sent map[string]any
+		body, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(body, &sent); err != nil {
+			refuse(http.StatusBadRequest, "BadRequest")
+			return
+		}
+		meta, _ := sent["metadata"].(map[string]any)
+		switch {
+		case r.Method == http.MethodPost && a.lease != nil:
+			refuse(http.StatusConflict, "AlreadyExists")
+			return
+		case r.Method == http.MethodPut && a.lease == nil:
+			refuse(http.StatusNotFound, "NotFound")
+			return
+		case r.Method == http.MethodPut && meta["resourceVersion"] != strconv.Itoa(a.version):
+			refuse(http.StatusConflict, "Conflict")
+			return
+		}
+		a.version++
+		meta["resourceVersion"] = strconv.Itoa(a.version)
+		a.lease = sent
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a.lease)
+}
+
+// remove deletes the Lease, as a user may.
+func (a *leaseAPI) remove() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lease = nil
+}
+
+// note returns an annotation.
+func (a *leaseAPI) note(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	meta, _ := a.lease["metadata"].(map[string]any)
+	notes, _ := meta["annotations"].(map[string]any)
+	s, _ := notes[name].(string)
+	return s
+}
+
+// node is a replica. While cut or isolated is set, it reaches no other one, or not the API server.
+type node struct {
+	t        *testing.T
+	api      *leaseAPI
+	dir      string
+	http     *httptest.Server
+	server   replica.Server
+	cut      atomic.Bool
+	isolated atomic.Bool
+	inSync   atomic.Bool
+	patience time.Duration
+
+	leading *replica.Leadership
+	journal *journal.Journal
+}
+
+func newNode(t *testing.T, api *leaseAPI) *node {
+	t.Helper()
+	n := &node{t: t, api: api, dir: t.TempDir(), patience: time.Minute}
+	n.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.cut.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		n.server.ServeHTTP(w, r)
+	}))
+	t.Cleanup(n.http.Close)
+	return n
+}
+
+func (n *node) address() string { return strings.TrimPrefix(n.http.URL, "http://") }
+
+var errIsolated = errors.New("no route to host")
+
+// transport fails while a node is cut off.
+type transport struct {
+	http.RoundTripper
+
+	off *atomic.Bool
+}
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.off.Load() {
+		return nil, errIsolated
+	}
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// lead waits until the node leads.
+func (n *node) lead(ctx context.Context) error {
+	l, err := replica.Acquire(ctx, replica.Options{
+		Kubernetes: &rest.Config{Host: n.api.URL, WrapTransport: func(rt http.RoundTripper) http.RoundTripper { return transport{rt, &n.isolated} }},
+		Lease:      "informd", Namespace: "default", Duration: duration, Address: n.address(), Dir: n.dir, Patience: n.patience,
+		Transport: transport{&http.Transport{DisableKeepAlives: true}, &n.cut}, Token: func() (string, error) { return "", nil },
+		Server: &n.server, Status: func(_ string, inSync bool) { n.inSync.Store(inSync) }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	j, err := journal.Open(journal.Config{Dir: n.dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	n.leading, n.journal = l, j
+	return l.Begin(ctx, j)
+}
+
+// leads has the node lead within a time.
+func (n *node) leads(within time.Duration) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), within)
+	defer cancel()
+	if err := n.lead(ctx); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// follows has the node wait for the lease in the background, until the leader counts on its copy. Its end is
+// what lead returns.
+func (n *node) follows() (end <-chan error) {
+	n.t.Helper()
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(n.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { ended <- n.lead(ctx) })
+	n.t.Cleanup(func() {
+		cancel()
+		done.Wait()
+		if n.journal != nil { // it has taken over at the end of the test
+			n.ends()
+		}
+	})
+	return ended
+}
+
+func (n *node) counted() {
+	n.t.Helper()
+	eventually(n.t, "the leader counts on the follower", func() bool {
+		return slices.Contains(strings.Split(n.api.note("informd.dev/in-sync"), ","), n.address())
+	})
+}
+
+// crash has the node gone for all others, without a word. Its directory can be used again.
+func (n *node) crash() {
+	n.t.Helper()
+	n.cut.Store(true)
+	n.isolated.Store(true)
+	if err := errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()); err != nil && !errors.Is(err, errIsolated) {
+		n.t.Log(err)
+	}
+	n.journal = nil
+}
+
+func (n *node) ends() {
+	n.t.Helper()
+	if err := errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()); err != nil {
+		n.t.Error(err)
+	}
+	n.journal = nil
+}
+
+func (n *node) add(from, to uint64) {
+	n.t.Helper()
+	for rv := from; rv < to; rv++ {
+		op := event.Added
+		if rv%2 == 0 {
+			op = event.Modified
+		}
+		e := event.Event{
+			ID: fmt.Sprint(rv), Op: op, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: "a",
+			Name: fmt.Sprint("object-", rv/2), UID: fmt.Sprint(rv / 2), ResourceVersion: rv, Ordinal: 1 + (rv+1)%2, Time: time.Now(), Data: []byte(`{"object":{}}`),
+		}
+		if err := n.journal.Append(n.t.Context(), []event.Event{e}); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	if err := n.journal.Mark(n.t.Context(), "core/configmaps", []byte("mark")); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// state returns the last revision of each object, and whether the checkpoint is void.
+func (n *node) state() (last map[string]uint64, void bool) {
+	n.t.Helper()
+	last = map[string]uint64{}
+	c, err := n.journal.Restore(n.t.Context(), "core/configmaps", func(e event.Event) { last[e.Name] = e.ResourceVersion })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return last, c.Void
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not reached: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// pair is a leader with some events, and a follower that has copied them.
+func pair(t *testing.T) (api *leaseAPI, leader, follower *node, next <-chan error) {
+	t.Helper()
+	ignore := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
+	api = newLeaseAPI(t)
+	leader, follower = newNode(t, api), newNode(t, api)
+	leader.leads(time.Minute)
+	leader.add(2, 100)
+	next = follower.follows()
+	follower.counted()
+	return api, leader, follower, next
+}
+
+// TestHandOver: a leader that ends leaves everything to the follower at once.
+func TestHandOver(t *testing.T) {
+	_, leader, follower, next := pair(t)
+	leader.add(100, 200)
+	want, _ := leader.state()
+	began := time.Now()
+	leader.ends()
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("handed over in %v", time.Since(began))
+	if got, void := follower.state(); !maps.Equal(got, want) || void {
+		t.Errorf("%d objects, void %v; want %d objects", len(got), void, len(want))
+	}
+	follower.ends()
+}
+
+// TestCrash: the follower waits until the lease has surely expired, and has each new object that a sink of the
+// leader has got.
+func TestCrash(t *testing.T) {
+	_, leader, follower, next := pair(t)
+	c, err := leader.journal.Open("sink", journal.FromSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan map[string]bool, 1)
+	go func() {
+		names := map[string]bool{}
+		for {
+			entries, err := c.Read(t.Context(), 10)
+			if err != nil {
+				seen <- names
+				return
+			}
+			for _, e := range entries {
+				names[e.Event.Name] = names[e.Event.Name] || e.Event.Op == event.Added
+			}
+		}
+	}()
+	leader.add(100, 400)
+	held := leader.leading.Check() == nil
+	last := time.Now()
+	leader.crash()
+	rows := <-seen
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(last); held && took < duration/2 {
+		t.Errorf("the follower leads %v after the leader has renewed its lease of %v", took, duration)
+	}
+	got, void := follower.state()
+	for name, row := range rows {
+		if row && got[name] == 0 {
+			t.Errorf("a sink has %s, and the copy has not", name)
+		}
+	}
+	if void {
+		t.Error("the copy is declared as incomplete")
+	}
+	follower.ends()
+}
+
+// TestUncountedCopy: a follower that the leader does not count on waits for a better one first, and declares then
+// that its copy may lack something.
+func TestUncountedCopy(t *testing.T) {
+	api := newLeaseAPI(t)
+	leader, follower := newNode(t, api), newNode(t, api)
+	leader.leads(time.Minute)
+	leader.add(2, 100)
+	follower.cut.Store(true)
+	follower.patience = 2 * duration
+	next := follower.follows()
+	leader.crash()
+	began := time.Now()
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < follower.patience {
+		t.Errorf("it has waited %v, want at least %v", took, follower.patience)
+	}
+	if _, void := follower.state(); !void {
+		t.Error("it does not declare that the log was lost")
+	}
+	follower.ends()
+}
+
+// TestLeaderComesBack: the process that has led continues its own log, if no other has led meanwhile.
+func TestLeaderComesBack(t *testing.T) {
+	api := newLeaseAPI(t)
+	n := newNode(t, api)
+	n.leads(time.Minute)
+	n.add(2, 100)
+	want, _ := n.state()
+	n.crash()
+	n.cut.Store(false)
+	n.isolated.Store(false)
+	n.leads(time.Minute)
+	if got, void := n.state(); !maps.Equal(got, want) || void {
+		t.Errorf("%d objects, void %v; want %d", len(got), void, len(want))
+	}
+	n.ends()
+}
+
+// TestIsolatedLeader: a leader that cannot reach the API server holds nothing any more before the next one
+// does, and learns that it has lost the lease. The former leader follows then.
+func TestIsolatedLeader(t *testing.T) {
+	_, leader, follower, next := pair(t)
+	held, release, err := leader.leading.Hold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	leader.isolated.Store(true)
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	if held.Err() == nil || leader.leading.Check() == nil {
+		t.Error("two lead at a time")
+	}
+	leader.isolated.Store(false)
+	select {
+	case <-leader.leading.Lost():
+	case <-time.After(time.Minute):
+		t.Fatal("the former leader does not notice")
+	}
+	if _, _, err := leader.leading.Hold(t.Context()); !errors.Is(err, replica.ErrLost) {
+		t.Errorf("error %v, want %v", err, replica.ErrLost)
+	}
+	leader.ends()
+	again := leader.follows()
+	leader.counted()
+	want, _ := follower.state()
+	follower.ends()
+	if err := <-again; err != nil {
+		t.Fatal(err)
+	}
+	if got, void := leader.state(); !maps.Equal(got, want) || void {
+		t.Errorf("%d objects, void %v; want %d", len(got), void, len(want))
+	}
+	leader.ends()
+}
+
+// TestNoAPIServer: while nobody reaches the API server, nothing is held. Then the same process goes on.
+func TestNoAPIServer(t *testing.T) {
+	_, leader, follower, _ := pair(t)
+	leader.isolated.Store(true)
+	follower.isolated.Store(true)
+	eventually(t, "the leader pauses", func() bool { return leader.leading.Check() != nil })
+	<-time.After(2 * duration)
+	leader.isolated.Store(false)
+	follower.isolated.Store(false)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, release, err := leader.leading.Hold(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if follower.leading != nil {
+		t.Error("the follower has taken over")
+	}
+	leader.ends()
+}
+
+// TestDeletedLease: the leader makes a deleted Lease again, and nobody takes over.
+func TestDeletedLease(t *testing.T) {
+	api, leader, follower, _ := pair(t)
+	api.remove()
+	follower.counted()
+	if leader.leading.Check() != nil || follower.leading != nil {
+		t.Error("another process has taken over")
+	}
+	leader.ends()
+}
+
+// TestSlowFollower: a follower that does not take the log holds sinks up for a moment, and is counted on no more.
+func TestSlowFollower(t *testing.T) {
+	api, leader, follower, _ := pair(t)
+	c, err := leader.journal.Open("sink", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower.cut.Store(true)
+	leader.add(101, 102)
+	if _, err := c.Read(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if list := api.note("informd.dev/in-sync"); list != "" {
+		t.Errorf("a sink reads on while the Lease lists %s", list)
+	}
+	follower.cut.Store(false)
+	follower.counted()
+	leader.ends()
+}
+
+// TestServerOfFollower: a process that does not lead, or leads in another term, serves no log.
+func TestServerOfFollower(t *testing.T) {
+	_, leader, follower, _ := pair(t)
+	for url, want := range map[string]int{
+		follower.http.URL + "/log?term=1":                                    http.StatusServiceUnavailable,
+		leader.http.URL + "/log?term=7":                                      http.StatusConflict,
+		leader.http.URL + "/log?term=1&file=../../etc/passwd&offset=0":       http.StatusGone,
+		leader.http.URL + "/log?term=1&file=00000001.00000000.log&offset=-1": http.StatusBadRequest,
+		leader.http.URL + "/log?term=1":                                      http.StatusOK,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Close = true
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s, want %d", url, response.Status, want)
+		}
+	}
+	leader.ends()
+}

@@ -76,7 +76,7 @@ func (c *durableCursor) Reset(context.Context) error {
 	return nil
 }
 
-func (c *durableCursor) Commit(_ context.Context, seq uint64) error {
+func (c *durableCursor) Commit(seq uint64) error {
 	c.journal.onCommit(seq)
 	c.journal.mu.Lock()
 	defer c.journal.mu.Unlock()

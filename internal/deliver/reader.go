@@ -16,10 +16,7 @@ type reader struct {
 	runner *Runner
 	route  *Route
 	idle   context.Context //nolint:containedctx // ends the wait for news when draining begins; Run owns it
-	// lasting does not end: what was delivered is committed even if delivery was just
-	// cancelled.
-	lasting context.Context //nolint:containedctx // made once, not for every commit
-	last    uint64          // the last sequence read
+	last   uint64          // the last sequence read
 }
 
 // next returns the next entries, at least one, and waits for them: what an
@@ -122,7 +119,7 @@ func (r *reader) admits(entry *journal.Entry) bool {
 // commit says that all up to seq is done. A failure is not the sink's: the next
 // commit makes up for it, and at worst something is delivered twice.
 func (r *reader) commit(seq uint64) {
-	err := r.runner.cursor.Commit(r.lasting, seq)
+	err := r.runner.cursor.Commit(seq)
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
 		r.runner.options.Logger.Warn("cursor not saved; retrying", "seq", seq, "err", err)
 	}

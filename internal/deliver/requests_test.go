@@ -234,11 +234,11 @@ type rewindableCursor struct {
 	journal *rewindable
 }
 
-func (c *rewindableCursor) Commit(ctx context.Context, seq uint64) error {
+func (c *rewindableCursor) Commit(seq uint64) error {
 	if c.journal.held != nil {
 		<-c.journal.held
 	}
-	return c.Cursor.Commit(ctx, seq)
+	return c.Cursor.Commit(seq)
 }
 
 func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, error) {

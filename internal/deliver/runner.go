@@ -44,7 +44,7 @@ type Options struct {
 // Cursor is a [journal.Cursor], or what a test plays in its place.
 type Cursor interface { //nolint:interfacebloat // one reader of the journal, with one implementation
 	Read(ctx context.Context, limit int) ([]journal.Entry, error)
-	Commit(ctx context.Context, seq uint64) error
+	Commit(seq uint64) error
 	Reset(ctx context.Context) error
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 	Rewindable() error
@@ -227,7 +227,7 @@ func (r *Runner) run(ctx, idle context.Context) error {
 	}
 	r.health.setState(Running)
 	w := &writer{runner: r, sink: s}
-	in := &reader{runner: r, route: r.setup.Route, idle: idle, lasting: context.WithoutCancel(ctx)}
+	in := &reader{runner: r, route: r.setup.Route, idle: idle}
 	if r.setup.Lanes > 1 {
 		err = runLanes(ctx, r.setup.Lanes, in, w)
 	} else {

@@ -131,5 +131,5 @@ func handleNext(ctx context.Context, cursor *journal.Cursor, handle func(event.E
 	if handled == 0 {
 		return err
 	}
-	return errors.Join(err, cursor.Commit(context.WithoutCancel(ctx), handled))
+	return errors.Join(err, cursor.Commit(handled))
 }

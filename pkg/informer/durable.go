@@ -291,7 +291,7 @@ func (f *follower) commitAll(ctx context.Context) {
 // well.
 func (f *follower) commit(ctx context.Context) {
 	if seq := f.informer.handled(f.applied.Load()); seq > 0 {
-		_ = f.cursor.Commit(ctx, seq)
+		_ = f.cursor.Commit(seq)
 	}
 }
 

@@ -80,7 +80,7 @@ func latency(b *testing.B, takes time.Duration, mode journal.Sync, created int) 
 				took = append(took, now.Sub(appended[e.Event.ResourceVersion]).Seconds()*1e3)
 			}
 			at.Unlock()
-			if err := c.Commit(b.Context(), entries[len(entries)-1].Seq); err != nil {
+			if err := c.Commit(entries[len(entries)-1].Seq); err != nil {
 				b.Error(err)
 				return
 			}

@@ -163,7 +163,7 @@ func testIndependent(t *testing.T, j *journal.Journal) {
 	events := numbered("e", 10)
 	mustAppend(t, j, events)
 	entries := readAll(t, a, 10, 10)
-	if err := a.Commit(t.Context(), entries[9].Seq); err != nil {
+	if err := a.Commit(entries[9].Seq); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
 	wantIDs(t, readAll(t, b, 10, 3), events)
@@ -180,7 +180,7 @@ func testCommitSkips(t *testing.T, j *journal.Journal) {
 	events := numbered("e", 10)
 	mustAppend(t, j, events)
 	first := readAll(t, c, 4, 4)
-	if err := c.Commit(t.Context(), first[1].Seq); err != nil {
+	if err := c.Commit(first[1].Seq); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
 	// What was read goes on where it was, whatever is committed below.
@@ -192,7 +192,7 @@ func testCommitIsFloor(t *testing.T, j *journal.Journal) {
 	mustAppend(t, j, numbered("e", 10))
 	entries := readAll(t, c, 10, 10)
 	for _, i := range []int{7, 3, 7} {
-		if err := c.Commit(t.Context(), entries[i].Seq); err != nil {
+		if err := c.Commit(entries[i].Seq); err != nil {
 			t.Fatalf("Commit: %v", err)
 		}
 		if got := c.Lag().Events; got != 2 {
@@ -214,7 +214,7 @@ func testReset(t *testing.T, j *journal.Journal) {
 			t.Fatalf("Reset: %v", err)
 		}
 	}
-	if err := c.Commit(t.Context(), entries[2].Seq); err != nil {
+	if err := c.Commit(entries[2].Seq); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
 	reset()
@@ -243,7 +243,7 @@ func testLag(t *testing.T, j *journal.Journal) {
 	if got := c.Lag().Events; got != 10 {
 		t.Errorf("lag after reading = %d, want 10: nothing was committed", got)
 	}
-	if err := c.Commit(t.Context(), entries[9].Seq); err != nil {
+	if err := c.Commit(entries[9].Seq); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
 	if got := c.Lag(); got != (journal.Lag{}) {
@@ -317,7 +317,7 @@ func testClose(t *testing.T, j *journal.Journal) {
 		"Read":   <-done,
 		"Append": j.Append(t.Context(), numbered("e", 1)),
 		"Open":   openErr,
-		"Commit": c.Commit(t.Context(), 1),
+		"Commit": c.Commit(1),
 		"Close":  j.Close(),
 	} {
 		if !errors.Is(err, journal.ErrClosed) {
@@ -338,7 +338,7 @@ func testCursorClose(t *testing.T, j *journal.Journal) {
 	}
 	for call, err := range map[string]error{
 		"Read":   <-done,
-		"Commit": c.Commit(t.Context(), 1),
+		"Commit": c.Commit(1),
 		"Close":  c.Close(),
 	} {
 		if !errors.Is(err, journal.ErrClosed) {
@@ -401,7 +401,7 @@ func readAndCommit(t *testing.T, c *journal.Cursor, total, limit int) []string {
 			return order
 		}
 		order = append(order, ids(entries)...)
-		if err := c.Commit(t.Context(), entries[len(entries)-1].Seq); err != nil {
+		if err := c.Commit(entries[len(entries)-1].Seq); err != nil {
 			t.Errorf("Commit: %v", err)
 			return order
 		}

@@ -181,7 +181,7 @@ func (c *Cursor) beginSnapshot() {
 // Commit records that this reader needs no entry up to and including seq again. The journal may remove
 // entries that all cursors have passed. A seq below the committed one changes nothing. Commit does not
 // wait: the position is saved within 200 ms, and at Close.
-func (c *Cursor) Commit(_ context.Context, seq uint64) error {
+func (c *Cursor) Commit(seq uint64) error {
 	if c.isClosed() {
 		return ErrClosed
 	}

@@ -88,7 +88,7 @@ type Stats struct {
 	// all writes to the disk, with those of compaction.
 	Appended, Written uint64
 	// Dropped counts, by namespace, the events that a journal short of space removed before
-	// every cursor had passed them. See [AddDropped].
+	// every cursor had passed them: of at most 32 namespaces separately.
 	Dropped map[string]uint64
 }
 
@@ -101,9 +101,9 @@ const (
 // maxDropped bounds the namespaces in [Stats.Dropped].
 const maxDropped = 32
 
-// AddDropped adds counts of dropped events to others. It counts the first 32 namespaces
+// addDropped adds counts of dropped events to others. It counts the first 32 namespaces
 // separately, and all further ones as [OtherNamespaces].
-func AddDropped(to, more map[string]uint64) {
+func addDropped(to, more map[string]uint64) {
 	for _, namespace := range slices.Sorted(maps.Keys(more)) {
 		if _, known := to[namespace]; known || len(to) < maxDropped {
 			to[namespace] += more[namespace]

@@ -150,7 +150,7 @@ func (l *logTest) commit(c *journal.Cursor, at ...journal.Entry) {
 	if len(at) > 0 {
 		seq = at[0].Seq
 	}
-	l.ok(c.Commit(l.t.Context(), seq))
+	l.ok(c.Commit(seq))
 }
 
 // read returns all that there is, or so many entries.

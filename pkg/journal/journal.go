@@ -297,7 +297,7 @@ func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	dropped := map[string]uint64{}
-	AddDropped(dropped, j.dropped)
+	addDropped(dropped, j.dropped)
 	return Stats{
 		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked,
 		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,

@@ -133,7 +133,7 @@ func sinkOf(t *testing.T, j *journal.Journal) (rows func() map[string]uint64) {
 			}
 			mu.Unlock()
 			if last := entries[len(entries)-1]; last.Seq > 0 {
-				_ = c.Commit(t.Context(), last.Seq)
+				_ = c.Commit(last.Seq)
 			}
 		}
 	}()

@@ -131,7 +131,7 @@ func (s *modelSink) commit() {
 	if s.m.IntN(2) == 0 {
 		i = len(s.got) - 1
 	}
-	if !s.m.fails(s.c.Commit(s.m.t.Context(), s.got[i])) {
+	if !s.m.fails(s.c.Commit(s.got[i])) {
 		s.got = s.got[i+1:]
 	}
 }

@@ -171,7 +171,7 @@ func (j *Journal) report(p *policy) {
 		"largest", shown, "namespaces", len(worst), "count", count, "next", "raise journal.maxBytes; sinks that miss events get a gap")
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	AddDropped(j.dropped, p.lost)
+	addDropped(j.dropped, p.lost)
 }
 
 // policy is what may go.

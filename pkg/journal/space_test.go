@@ -21,7 +21,7 @@ func keepUp(ctx context.Context, t *testing.T, c *journal.Cursor) {
 		if err != nil {
 			return
 		}
-		if err := c.Commit(ctx, entries[len(entries)-1].Seq); err != nil && !errors.Is(err, journal.ErrClosed) {
+		if err := c.Commit(entries[len(entries)-1].Seq); err != nil && !errors.Is(err, journal.ErrClosed) {
 			t.Errorf("Commit: %v", err)
 		}
 	}

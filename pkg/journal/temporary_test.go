@@ -217,7 +217,7 @@ func TestTemporaryIsSmall(t *testing.T) {
 		if e := entries[0].Event; e.ID != all[i].ID || len(e.Data) != 2000 {
 			t.Fatalf("event %d is %s %s of %d bytes", i, e.Op, e.ID, len(e.Data))
 		}
-		if err := sink.Commit(ctx, entries[0].Seq); err != nil {
+		if err := sink.Commit(entries[0].Seq); err != nil {
 			t.Fatal(err)
 		}
 	}

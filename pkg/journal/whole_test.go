@@ -171,7 +171,7 @@ func (w *whole) deliver(ctx context.Context, j *journal.Journal, s *recordingSin
 			}
 		}
 		if last := entries[len(entries)-1].Seq; last > 0 {
-			err = c.Commit(ctx, last)
+			err = c.Commit(last)
 		}
 	}
 }

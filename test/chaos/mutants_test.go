@@ -34,7 +34,7 @@ func mutants() []mutant {
 			faults: "N11-kill-nats,N14-webhook-timeouts,N14-webhook-lost-answers", caughtBy: []string{"I1", "I2", "I4", "I14"},
 		},
 		{
-			name: "rows-before-the-sync", file: "pkg/journal/disk.go",
+			name: "rows-before-the-sync", file: "pkg/journal/journal.go",
 			old: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn true", new: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn false",
 			faults: "N1-lose-power-over-compaction,N1-lose-power", caughtBy: []string{"I1", "I3", "I4", "I12", "I14"},
 		},

@@ -1,17 +1,12 @@
 package helm_test
 
 import (
-	"crypto/tls"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,83 +63,6 @@ func TestInstall(t *testing.T) {
 	if roles, err := client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=informd"}); err != nil || len(roles.Items) > 0 {
 		t.Errorf("after the uninstallation there are %d cluster roles, %v", len(roles.Items), err)
 	}
-}
-
-// TestInstallReplicas installs two replicas with the Secret that the commands of deploy/README.md
-// make. Without it, nothing is installed.
-func TestInstallReplicas(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{PodSecurity: true})
-	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
-	install := func(set string) error {
-		_, stderr, err := helm(t, "install", "informd", chart, "--set", set, "--namespace", "informd", "--create-namespace", "--kubeconfig", c.Kubeconfig())
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, stderr)
-		}
-		return nil
-	}
-	if err := install("replicas=2"); err == nil || !strings.Contains(err.Error(), "replicasSecret is empty") {
-		t.Errorf("without a Secret: %v", err)
-	}
-	if err := install("replicas=2,replicasSecret=informd-replicas"); err != nil {
-		t.Fatal(err)
-	}
-	set, err := client.AppsV1().StatefulSets("informd").Get(t.Context(), "informd", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := client.CoreV1().ConfigMaps("informd").Get(t.Context(), "informd", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret := documentedSecret(t)
-	for _, file := range regexp.MustCompile(`/etc/informd-replicas/(\S+)`).FindAllStringSubmatch(config.Data["config.yaml"], -1) {
-		if len(secret[file[1]]) < 32 {
-			t.Errorf("the key %s of the Secret has %d bytes", file[1], len(secret[file[1]]))
-		}
-	}
-	pair, err := tls.X509KeyPair(secret["tls.crt"], secret["tls.key"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range *set.Spec.Replicas {
-		if err := pair.Leaf.VerifyHostname(fmt.Sprintf("%s-%d.%s.informd.svc", set.Name, n, set.Spec.ServiceName)); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, verb := range []string{"get", "create", "update"} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:informd:" + set.Spec.Template.Spec.ServiceAccountName,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "informd", Verb: verb, Group: "coordination.k8s.io", Resource: "leases", Name: "informd"},
-		}}
-		if review, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || !review.Status.Allowed {
-			t.Errorf("%s of the Lease: %v, %v", verb, review.Status, err)
-		}
-	}
-}
-
-// documentedSecret runs the commands of deploy/README.md that make the Secret of replicas, and returns
-// its keys. kubectl is a function that fails unless all files are there.
-func documentedSecret(t *testing.T) map[string][]byte {
-	t.Helper()
-	readme := string(read(t, "deploy/README.md"))
-	commands := regexp.MustCompile("(?s)```sh\n(openssl .*?)```").FindStringSubmatch(readme)
-	if commands == nil {
-		t.Fatal("deploy/README.md has no commands that begin with openssl")
-	}
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euc", "kubectl() { for a in \"$@\"; do case $a in --from-file=*) cat \"${a#*=}\" >/dev/null; echo \"${a#*=}\";; esac; done; }\n"+commands[1])
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, commands[1])
-	}
-	secret := map[string][]byte{}
-	for name := range strings.FieldsSeq(string(out)) {
-		if secret[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return secret
 }
 
 // chartOf is a copy of the chart, with or without the mark of one whose image is not published.

@@ -137,6 +137,11 @@ func mutants() []mutant {
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},
 		{
+			name: "full-journal-stays-full", file: "pkg/journal/disk_retain.go",
+			old: "short := stats.Blocked > 0 || stats.Bytes >", new: "short := stats.Limit < 0 && stats.Bytes >",
+			faults: "N25-tenant-large-history", duration: 2 * time.Minute, caughtBy: []string{"I1", "I2", "I9", "I19"},
+		},
+		{
 			name: "left-is-deleted", file: "pkg/dynwatch/internal/missing/missing.go",
 			old: "t.End(ctx, event.Left, e, now, o.ResourceVersion, false)", new: "t.End(ctx, event.Deleted, e, now, o.ResourceVersion, false)",
 			faults: "N7-reset-watches", caughtBy: []string{"I3", "I5"},

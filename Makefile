@@ -44,7 +44,7 @@ LONG_TESTS := ^(TestRandom.*|TestBombs|TestComparisonReadsEachPageOnce|TestLongT
 	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|TestUnprovenStreamLater)$$
 LONG_PACKAGES := ./internal/configfile ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
 # The end-to-end tests of `make test`: one or two for each promise.
-CORE_TESTS := ^(TestUsage|TestUnreachableAPIServer|TestSignals|TestWrongCredentials|$\
+CORE_TESTS := ^(TestUsage|TestFollowerTakesOver|TestUnreachableAPIServer|TestSignals|TestWrongCredentials|$\
 	TestOnce|TestInit|TestObjectTooLargeForASink|TestWithoutPermissionToWatchDefinitions|TestEventsUnderBothNames|TestMalformedObject|$\
 	TestJournalDirBelongsToOne|TestCustomResourceVersionMoves|TestWatchCutInMidFrame|$\
 	TestChangesLeadToTheObjects|TestListOfNoObject|TestOneBadResourceAndOneDeadSinkHurtNobody|$\

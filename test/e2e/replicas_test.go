@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,10 +20,11 @@ type pair struct {
 	leader, follower *informd
 }
 
-func newPair(t *testing.T) *pair {
+func newPair(t *testing.T, sinks ...string) *pair {
 	r := newRig(t)
 	s := r.setup(logJournal + longHistory)
-	s.replicas = "duration: 2s"
+	s.replicas = fmt.Sprintf("duration: %s", pairDuration)
+	s.sinks = strings.Join(append(sinks, s.sinks), "\n")
 	p := &pair{rig: r, leader: newInformd(t, s), follower: newInformd(t, s)}
 	p.leader.start()
 	p.leader.waitForLive(len(r.kinds))
@@ -117,6 +121,64 @@ func TestFollowerFrozen(t *testing.T) {
 	}
 	p.follower.waitForFollowing(p.leader)
 	p.leader.kill()
+	p.waitForEvents(100)
+	end()
+	p.finish()
+}
+
+// TestSinkDownWhileTheVolumeIsLost: a sink is down while objects change and go, and the leader dies with its
+// volume. The follower has all of it for the sink.
+func TestSinkDownWhileTheVolumeIsLost(t *testing.T) {
+	h := startHook(t)
+	p := newPair(t, h.sink())
+	h.set(func(record) int { return http.StatusServiceUnavailable })
+	end := p.load()
+	p.waitForEvents(500)
+	end()
+	eventually(t, "JetStream complete", func() bool {
+		return complete(p.kinds, readStream(t, p.nats.URL(), busStream), p.ledger)
+	})
+	p.leader.kill()
+	if err := os.RemoveAll(p.leader.journalDir()); err != nil {
+		t.Fatal(err)
+	}
+	h.set(nil)
+	eventually(t, "the webhook has everything", func() bool { return complete(p.kinds, h.events(0), p.ledger) })
+	unique, repeats := once(t, h.events(0))
+	t.Logf("%d events, %d repeated", len(unique), repeats)
+	for _, k := range p.kinds {
+		t.Run(k.gvr.Resource, func(t *testing.T) { check(t, k, unique, p.ledger, p.client, claim{}) })
+	}
+	p.leader.start() // with nothing
+	p.leader.waitForFollowing(p.follower)
+}
+
+// TestPairWithoutAPIServer: while nobody reaches the API server, the pair waits, and the same informd goes on.
+func TestPairWithoutAPIServer(t *testing.T) {
+	p := newPair(t)
+	p.write(20)
+	api := p.cluster.APIServer(0)
+	if err := api.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * pairDuration)
+	if err := api.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.write(20)
+	p.finish()
+	p.follower.waitForFollowing(p.leader)
+}
+
+// TestBothKilled: both are killed under load, and the leader comes back last.
+func TestBothKilled(t *testing.T) {
+	p := newPair(t)
+	end := p.load()
+	p.waitForEvents(100)
+	p.follower.kill()
+	p.leader.kill()
+	p.follower.start()
+	p.leader.start()
 	p.waitForEvents(100)
 	end()
 	p.finish()

@@ -53,11 +53,10 @@ type candidate struct {
 	client  *client
 	mirror  *journal.Mirror
 
-	// Of run. Seen is the newest record, and since when it has not changed.
-	seen  record
-	since time.Time
-	// blind: the last attempt to read it has failed.
-	blind bool
+	// Of run. Seen is the newest record, and since when it has not changed. Back is when the API server began to
+	// answer again, and looked when it has answered last.
+	seen                record
+	since, back, looked time.Time
 	// broken gets a signal when the connection to the leader breaks.
 	broken    chan struct{}
 	following *following
@@ -144,7 +143,6 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 	defer cancel()
 	now, err := c.client.get(limited)
 	if err != nil {
-		c.blind = true
 		return 0, nil, err
 	}
 	if now.version == "" && c.seen.holder != "" {
@@ -152,36 +150,37 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 		now.version = ""
 	}
 	c.observe(now)
-	if now.holder != "" {
-		next = now.duration - since(c.since)
-	}
 	fit, err := c.fit(&now)
 	if err != nil {
 		return 0, nil, err
 	}
+	if now.holder != "" {
+		next = now.duration
+	}
 	if !fit {
 		next += c.options.Patience
 	}
-	if next > 0 {
+	if next -= min(since(c.since), since(c.back)); next > 0 {
 		c.follow(ctx, &now)
 		return next, nil, nil
 	}
 	return c.take(ctx, now, fit)
 }
 
-// observe notes since when the record has not changed. If the API server could not be reached, the holder may
-// not have reached it either, and has the time to renew the lease now.
+// observe notes since when the record has not changed, though the holder could have renewed the lease.
 func (c *candidate) observe(now record) {
-	if c.blind || c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
+	if c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
 		c.since = time.Now()
 	}
-	c.blind = false
 	if c.following != nil {
 		if at, ok := c.following.leader.renewal(now.renewed); ok && at.Before(c.since) {
 			c.since = at
 		}
 	}
-	c.seen = now
+	if c.looked.IsZero() || since(c.looked) > max(now.duration, c.options.Duration) {
+		c.back = time.Now()
+	}
+	c.seen, c.looked = now, time.Now()
 }
 
 // fit reports whether the log here has whatever a sink has of new objects.
@@ -193,12 +192,16 @@ func (c *candidate) fit(now *record) (bool, error) {
 	if err != nil || mine != now.log {
 		return false, err
 	}
-	return c.mirror.Own() && now.leader == c.client.me || c.mirror.Whole() && now.counts(c.client.me), nil
+	// Between a takeover and its note in the Lease the log is an own one, and the Lease counts on it as a copy.
+	return c.mirror.Own() && now.leader == c.client.me || (c.mirror.Own() || c.mirror.Whole()) && now.counts(c.client.me), nil
 }
 
 // take takes the lease. If another process was faster, that one is followed.
 func (c *candidate) take(ctx context.Context, now record, fit bool) (time.Duration, *Leadership, error) {
 	c.unfollow()
+	if still, err := c.fit(&now); err != nil || still != fit {
+		return 0, nil, err
+	}
 	if !fit {
 		c.options.Logger.Error("no replica has all of the log; taking over with what is here: all targets take their first list again, and sinks get a gap",
 			"lease", c.options.Lease, "leader", now.leader)

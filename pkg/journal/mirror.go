@@ -148,12 +148,15 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync f
 // join makes the sealed files those of the leader, and begins with the active one anew. Files of
 // before stay if the leader has the same.
 func (m *Mirror) join(ctx context.Context, leader Leader) error {
-	if err := errors.Join(m.closeFile(), m.note(copyPartial)); err != nil {
+	if err := m.closeFile(); err != nil {
 		return err
 	}
 	for {
 		files, err := leader.Files(ctx)
 		if err != nil {
+			return err // it may be gone: until it answers, the copy stays what it is
+		}
+		if err := m.note(copyPartial); err != nil {
 			return err
 		}
 		err = m.removeOthers(ctx, leader, files)

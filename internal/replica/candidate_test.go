@@ -1,0 +1,139 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// fakeLease is an API server that has one Lease at most.
+type fakeLease struct {
+	dynamic.ResourceInterface
+
+	mu    sync.Mutex
+	lease *unstructured.Unstructured
+	down  bool
+}
+
+func (f *fakeLease) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.down:
+		return nil, apierrors.NewServiceUnavailable("down")
+	case f.lease == nil:
+		return nil, apierrors.NewNotFound(leases().GroupResource(), name)
+	}
+	return f.lease.DeepCopy(), nil
+}
+
+func (f *fakeLease) Create(_ context.Context, o *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	return f.store(o)
+}
+
+func (f *fakeLease) Update(_ context.Context, o *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	return f.store(o)
+}
+
+func (f *fakeLease) store(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return nil, apierrors.NewServiceUnavailable("down")
+	}
+	f.lease = o.DeepCopy()
+	f.lease.SetResourceVersion(o.GetResourceVersion() + "1")
+	return f.lease.DeepCopy(), nil
+}
+
+func (f *fakeLease) breaks(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+const testDuration = 8 * time.Second
+
+// candidateOf is a process with an empty directory, and a Lease.
+func candidateOf(t *testing.T, r record) (*candidate, *fakeLease) {
+	t.Helper()
+	mirror, err := journal.OpenMirror(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := &fakeLease{}
+	c := &candidate{
+		mirror: mirror, broken: make(chan struct{}, 1), client: &client{api: api, name: "informd", me: "me:1", duration: testDuration},
+		options: Options{Patience: defaultPatience, Duration: testDuration, Address: "me:1", Server: &Server{}, Status: func(string, bool) {}, Logger: slog.New(slog.DiscardHandler)},
+	}
+	if _, err := c.client.put(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return c, api
+}
+
+// lead returns when the candidate leads, and ends that at once.
+func (c *candidate) lead(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	l, err := c.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	l.stop()
+	l.keeping.Wait()
+	l.lose(ErrLost)
+	if err := c.mirror.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+// TestWithoutTheLog: a process that lacks the log gives others time to take the lease, and takes it then, also
+// if it was released.
+func TestWithoutTheLog(t *testing.T) {
+	for name, test := range map[string]struct {
+		holder string
+		waits  time.Duration
+	}{
+		"held":     {"me:1", testDuration + defaultPatience},
+		"released": {"", defaultPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := candidateOf(t, record{holder: test.holder, leader: "other:1", log: "0123", term: 1})
+				if took := c.lead(t); took < test.waits || took > test.waits+testDuration {
+					t.Errorf("it leads after %s, want %s", took, test.waits)
+				}
+			})
+		})
+	}
+}
+
+// TestNobodyRenewsWithoutAPIServer: while no API server answers, the lease of nobody expires.
+func TestNobodyRenewsWithoutAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, api := candidateOf(t, record{holder: "me:1", leader: "other:1", log: "0123", term: 1})
+		const down = 10 * time.Minute
+		go func() {
+			<-time.After(testDuration)
+			api.breaks(true)
+			<-time.After(down)
+			api.breaks(false)
+		}()
+		if took := c.lead(t); took < testDuration+down+testDuration+defaultPatience {
+			t.Errorf("it leads %s after the API server is back, want %s", took-down-testDuration, testDuration+defaultPatience)
+		}
+	})
+}

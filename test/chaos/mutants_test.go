@@ -137,7 +137,7 @@ func mutants() []mutant {
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},
 		{
-			name: "full-journal-stays-full", file: "pkg/journal/disk_retain.go",
+			name: "full-journal-stays-full", file: "pkg/journal/retain.go",
 			old: "short := stats.Blocked > 0 || stats.Bytes >", new: "short := stats.Limit < 0 && stats.Bytes >",
 			faults: "N25-tenant-large-history", duration: 2 * time.Minute, caughtBy: []string{"I1", "I2", "I9", "I19"},
 		},

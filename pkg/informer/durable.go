@@ -24,8 +24,6 @@ const (
 	targetPoll = 20 * time.Millisecond
 	// completeNote ends the note of a cursor when the journal has all objects.
 	completeNote = "\ncomplete"
-	// closePatience is how long the end of an informer waits for its last commit.
-	closePatience = 2 * time.Second
 )
 
 // follower hands the entries of a journal to an informer, and commits what all of its handlers
@@ -280,7 +278,7 @@ func (f *follower) commitAll(ctx context.Context) {
 	for {
 		select {
 		case <-f.informer.handling:
-			f.commit(ctx)
+			f.commit()
 		case <-ctx.Done():
 			return
 		}
@@ -289,21 +287,18 @@ func (f *follower) commitAll(ctx context.Context) {
 
 // commit commits the entries that all handlers have handled. After an error, the next Read fails as
 // well.
-func (f *follower) commit(ctx context.Context) {
+func (f *follower) commit() {
 	if seq := f.informer.handled(f.applied.Load()); seq > 0 {
 		_ = f.cursor.Commit(seq)
 	}
 }
 
-// close closes the cursor when all goroutines of the informer have ended. It waits some seconds
-// at most.
+// close closes the cursor when all goroutines of the informer have ended.
 func (f *follower) close() {
 	if f == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	f.commit(ctx)
+	f.commit()
 	if err := f.cursor.Close(); err != nil {
 		f.informer.logger.Warn("cursor not closed; handlers can get the last changes again", slog.Any("error", err))
 	}

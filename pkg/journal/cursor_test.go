@@ -83,7 +83,7 @@ func TestPositions(t *testing.T) {
 			all := l.read(c)
 			c.SetNote("note")
 			l.commit(c, all[1])
-			if err := c.Commit(all[2].Seq+1); err == nil {
+			if err := c.Commit(all[2].Seq + 1); err == nil {
 				t.Error("a commit beyond the end was accepted")
 			}
 			l.ok(journal.Save(l.Journal))

@@ -228,6 +228,7 @@ func (c *candidate) take(ctx context.Context, now record, fit bool) (time.Durati
 // follow copies the log of the holder.
 func (c *candidate) follow(ctx context.Context, now *record) {
 	if f := c.following; f != nil && f.leader.address == now.holder && f.leader.term == now.term {
+		f.leader.note(now)
 		return
 	}
 	c.unfollow()
@@ -243,6 +244,7 @@ func (c *candidate) follow(ctx context.Context, now *record) {
 		client:  &http.Client{Transport: c.options.Transport, Timeout: c.options.Duration},
 		address: now.holder, base: scheme + now.holder + "/log", token: c.options.Token, me: c.client.me, term: now.term,
 	}}
+	f.leader.note(now)
 	ctx, f.stop = context.WithCancel(ctx)
 	c.following = f
 	c.options.Logger.Info("following", "leader", now.holder, "term", now.term)

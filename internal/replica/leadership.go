@@ -39,8 +39,12 @@ type Leadership struct {
 	stop    context.CancelFunc
 	lost    chan struct{}
 
+	writing sync.Mutex // held while the Lease is written
+
 	mu     sync.Mutex
 	record record
+	// unsure: a write may have been stored whose answer was lost, so the Lease may list others than record.
+	unsure bool
 	from   time.Time // before the request that took or renewed it was sent
 	err    error     // ErrLost
 	// held ends when the lease is not surely held any more, and is replaced when it is again. Expiry ends it.
@@ -69,11 +73,7 @@ func (l *Leadership) Begin(ctx context.Context, j *journal.Journal) error {
 		return err
 	}
 	for {
-		l.mu.Lock()
-		r := l.record
-		l.mu.Unlock()
-		r.leader, r.log, r.inSync = l.client.me, files.Log, nil
-		err := l.write(ctx, r)
+		err := l.write(ctx, func(r *record) { r.leader, r.log, r.inSync = l.client.me, files.Log, nil })
 		if err == nil || errors.Is(err, ErrLost) || ctx.Err() != nil {
 			if err == nil {
 				l.mu.Lock()
@@ -163,7 +163,7 @@ func (l *Leadership) pause() {
 func (l *Leadership) renewed(r record, from time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record, l.from = r, from
+	l.record, l.from, l.unsure = r, from, false
 	if l.held.Err() != nil {
 		l.held, l.expire = context.WithCancel(context.Background())
 		l.logger.Info("lease renewed; delivery resumed", "lease", l.client.name)
@@ -188,11 +188,18 @@ func (l *Leadership) lose(err error) {
 	l.changed = make(chan struct{})
 }
 
-// write writes the Lease once. After an error the lease is held until its time is over, unless it is
-// [ErrLost].
-func (l *Leadership) write(ctx context.Context, r record) error {
+// write writes the Lease once, with a change. After an error the lease is held until its time is over, unless
+// it is [ErrLost].
+func (l *Leadership) write(ctx context.Context, change func(*record)) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	limited, cancel := context.WithTimeout(ctx, l.client.duration/4)
 	defer cancel()
+	l.mu.Lock()
+	r := l.record
+	l.unsure = true
+	l.mu.Unlock()
+	change(&r)
 	from := time.Now()
 	written, err := l.client.put(limited, r)
 	if err == nil {
@@ -207,7 +214,7 @@ func (l *Leadership) write(ctx context.Context, r record) error {
 	switch {
 	case err != nil:
 		return err
-	case found.version == "", found.holder == l.client.me && found.term == r.term:
+	case found.version == "", found.holder == l.client.me && found.term == r.term, found.holder == "" && found.term == r.term && r.holder == "":
 		l.mu.Lock()
 		l.record.version = found.version
 		l.mu.Unlock()
@@ -232,19 +239,22 @@ func (l *Leadership) keep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		l.mu.Lock()
-		r, j, due := l.record, l.journal, since(l.from) >= l.client.duration/4
+		j, before, due := l.journal, l.record.inSync, l.unsure || since(l.from) >= l.client.duration/4
 		l.mu.Unlock()
-		var gone []string
+		inSync, gone := before, []string(nil)
 		if j != nil {
-			now := j.Following(late)
-			r.inSync, gone = listed(r.inSync, now)
-			due = due || !slices.Equal(r.inSync, l.inSync())
+			inSync, gone = listed(before, j.Following(late))
+			due = due || !slices.Equal(inSync, before)
 		}
 		if !due {
-			l.release(j, gone)
+			l.release(j, gone) // the Lease does not list them
 			continue
 		}
-		err := l.write(ctx, r)
+		err := l.write(ctx, func(r *record) {
+			if j != nil {
+				r.inSync = inSync
+			}
+		})
 		if err == nil {
 			reported = ""
 			l.release(j, gone) // nobody counts on them any more
@@ -273,12 +283,6 @@ func listed(before []string, now journal.Following) (inSync, gone []string) {
 	return inSync, now.Late
 }
 
-func (l *Leadership) inSync() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record.inSync
-}
-
 func (l *Leadership) release(j *journal.Journal, followers []string) {
 	for _, name := range followers {
 		l.logger.Warn("follower too slow; new objects do not wait for it any more", "follower", name)
@@ -286,15 +290,17 @@ func (l *Leadership) release(j *journal.Journal, followers []string) {
 	}
 }
 
-// Release gives the lease up, so that a follower takes over at once. Nothing may be written to a sink any
-// more. The followers have a second to take the end of the log. A lost lease needs no release.
+// Release gives the lease up, so that a follower takes over at once. Nothing may be written to the journal or to
+// a sink any more. The followers have a second to take the end of the log, or they are not in the Lease. A lost
+// lease needs no release.
 func (l *Leadership) Release(ctx context.Context) error {
 	l.mu.Lock()
 	j := l.journal
 	l.mu.Unlock()
+	var behind []string
 	if j != nil && l.Check() == nil {
 		limited, cancel := context.WithTimeout(ctx, settling)
-		_ = j.Settle(limited) // a follower that has not taken it leaves the list below
+		behind = j.Settle(limited)
 		cancel()
 	}
 	l.stop()
@@ -303,22 +309,26 @@ func (l *Leadership) Release(ctx context.Context) error {
 	if l.Check() != nil {
 		return nil
 	}
-	l.mu.Lock()
-	r := l.record
-	l.mu.Unlock()
-	r.holder = ""
-	err := l.write(ctx, r)
-	if errors.Is(err, errConflict) {
-		l.mu.Lock()
-		r.version = l.record.version
-		l.mu.Unlock()
-		err = l.write(ctx, r)
+	err := errConflict
+	for range 2 { // the last renewal may have arrived although it was called off
+		if errors.Is(err, errConflict) {
+			err = l.write(ctx, func(r *record) { r.holder, r.inSync = "", l.settled(r.inSync, j, behind) })
+		}
 	}
 	l.lose(ErrLost)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("release lease %s, which expires in %s: %w", l.client.name, l.client.duration, err)
 	}
 	return nil
+}
+
+// settled returns the followers that have everything, of those in the Lease and of those that have come since.
+func (l *Leadership) settled(before []string, j *journal.Journal, behind []string) []string {
+	if j == nil {
+		return before
+	}
+	all, _ := listed(before, j.Following(late))
+	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(behind, name) })
 }
 
 // Following returns the followers of now.

@@ -26,6 +26,7 @@ type remote struct {
 	term    int64
 
 	mu       sync.Mutex
+	log      string // the id in the Lease, empty while the leader has not opened its log
 	renewed  string // as the leader said last
 	observed time.Time
 }
@@ -38,7 +39,21 @@ func (r *remote) Files(ctx context.Context) (all journal.Files, err error) {
 	if err == nil {
 		err = json.Unmarshal(body, &all)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil && (r.log == "" || all.Log != r.log) {
+		err = fmt.Errorf("%s has the log %q, and the Lease names %q", r.address, all.Log, r.log)
+	}
 	return all, err
+}
+
+// note notes what the Lease says of the leader.
+func (r *remote) note(now *record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.leader == r.address {
+		r.log = now.log
+	}
 }
 
 // Sum implements [journal.Leader].
@@ -54,7 +69,16 @@ func (r *remote) Sum(ctx context.Context, name string) (uint32, error) {
 
 // Chunk implements [journal.Leader].
 func (r *remote) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
-	h, body, err := r.get(ctx, url.Values{"file": {name}, "offset": {strconv.FormatInt(offset, 10)}})
+	return r.chunk(ctx, name, offset, false)
+}
+
+// Next implements [journal.Leader].
+func (r *remote) Next(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
+	return r.chunk(ctx, name, offset, true)
+}
+
+func (r *remote) chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
+	h, body, err := r.get(ctx, url.Values{"file": {name}, "offset": {strconv.FormatInt(offset, 10)}, "ack": {strconv.FormatBool(ack)}})
 	if err != nil {
 		return journal.Chunk{}, err
 	}

@@ -26,10 +26,10 @@ const (
 // Server serves the log of a leader: GET /log of the admin server. Its zero value serves none.
 //
 //	/log?replica=<address>&term=<n>                     the files, as JSON
-//	/log?...&file=<name>&offset=<n>                     a part of a file, with headers
+//	/log?...&file=<name>&offset=<n>&ack=<true|false>    a part of a file, with headers
 //	/log?...&file=<name>&sum=true                       a checksum of a sealed file
 //
-// A request for an offset says that the replica has all before it. At the end of the newest file it waits
+// With ack=true, the replica has all of the log before the offset. At the end of the newest file it waits
 // for more. 503 is the answer of a process that does not lead, 409 for another term, 410 for a file that
 // compaction has replaced.
 type Server struct {
@@ -84,7 +84,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "offset is no number of bytes", http.StatusBadRequest)
 			return
 		}
-		j.Acknowledge(query.Get("replica"), file, offset)
+		if query.Get("ack") == "true" {
+			j.Acknowledge(query.Get("replica"), file, offset)
+		}
 		err = chunk(ctx, w, l, j, file, offset)
 	}
 	switch {

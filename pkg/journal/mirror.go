@@ -18,10 +18,12 @@ import (
 
 // Leader is the process whose log a [Mirror] copies.
 type Leader interface {
-	// Files, Sum and Chunk are those of its journal. Chunk acknowledges all before the offset.
+	// Files, Sum and Chunk are those of its journal.
 	Files(ctx context.Context) (Files, error)
 	Sum(ctx context.Context, name string) (uint32, error)
 	Chunk(ctx context.Context, name string, offset int64) (Chunk, error)
+	// Next is Chunk, and acknowledges all of the log before the offset.
+	Next(ctx context.Context, name string, offset int64) (Chunk, error)
 }
 
 // Mirror is the copy of a leader's log in journal.dir of a follower. [Open] on that directory continues
@@ -123,7 +125,7 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync f
 		cancel()
 		m.tidying.Wait()
 		m.tidied = nil
-		if errors.Is(err, ErrNoFile) {
+		if errors.Is(err, ErrNoFile) || m.open == nil {
 			m.term = 0
 		}
 	}()
@@ -152,7 +154,7 @@ func (m *Mirror) join(ctx context.Context, leader Leader) error {
 		return err
 	}
 	for {
-		files, err := leader.Files(ctx)
+		files, err := filesOf(ctx, leader)
 		if err != nil {
 			return err // it may be gone: until it answers, the copy stays what it is
 		}
@@ -172,6 +174,23 @@ func (m *Mirror) join(ctx context.Context, leader Leader) error {
 		m.version, m.goal, m.pending = files.Version, files.Active, nil
 		return m.begin(files.Active.Name)
 	}
+}
+
+// errNoLog: whoever answers is no informd, or one of another format.
+var errNoLog = errors.New("the answer is not about the files of a log")
+
+// filesOf returns the list of a leader, if its names are those of a log: they become names of files here.
+func filesOf(ctx context.Context, leader Leader) (Files, error) {
+	files, err := leader.Files(ctx)
+	if err != nil {
+		return files, err
+	}
+	for _, f := range append([]File{files.Active}, files.Sealed...) {
+		if _, ok := segment.ParseName(f.Name); !ok {
+			return Files{}, fmt.Errorf("%w: %q", errNoLog, f.Name)
+		}
+	}
+	return files, nil
 }
 
 // removeOthers removes what is not the same at the leader.
@@ -267,7 +286,7 @@ func (m *Mirror) begin(name string) error {
 
 // step copies what the newest segment has more.
 func (m *Mirror) step(ctx context.Context, leader Leader) error {
-	c, err := leader.Chunk(ctx, m.name, m.offset)
+	c, err := leader.Next(ctx, m.name, m.offset)
 	if err != nil {
 		return err
 	}
@@ -284,6 +303,9 @@ func (m *Mirror) step(ctx context.Context, leader Leader) error {
 	if c.Ended {
 		if c.Next == "" {
 			return ErrNoFile
+		}
+		if _, ok := segment.ParseName(c.Next); !ok {
+			return fmt.Errorf("%w: %q", errNoLog, c.Next)
 		}
 		if err := m.open.Sync(); err != nil {
 			return err
@@ -317,7 +339,7 @@ func (m *Mirror) follow(ctx context.Context, leader Leader, version uint64) erro
 		return nil
 	}
 	if m.pending == nil && version != m.version {
-		files, err := leader.Files(ctx)
+		files, err := filesOf(ctx, leader)
 		if err != nil {
 			return err
 		}

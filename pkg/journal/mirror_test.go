@@ -46,11 +46,17 @@ func (l *link) Sum(ctx context.Context, name string) (uint32, error) {
 	return l.leader.Sum(ctx, name)
 }
 
+func (l *link) Next(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
+	if !l.fails() {
+		l.leader.Acknowledge(l.name, name, offset)
+	}
+	return l.Chunk(ctx, name, offset)
+}
+
 func (l *link) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
 	if l.fails() {
 		return journal.Chunk{}, errCut
 	}
-	l.leader.Acknowledge(l.name, name, offset)
 	c, err := l.leader.Chunk(ctx, name, offset, 20*time.Millisecond)
 	if l.fails() {
 		return journal.Chunk{}, errCut // the answer is lost

@@ -63,5 +63,6 @@ func (j *Journal) Release(follower string) { j.log.Release(follower) }
 // Following returns the followers of now. Late is one that holds sinks up for longer than patience.
 func (j *Journal) Following(patience time.Duration) Following { return j.log.Following(patience) }
 
-// Settle waits until the followers have everything that was written before, or ctx ends.
-func (j *Journal) Settle(ctx context.Context) error { return j.errOf(j.log.Settle(ctx)) }
+// Settle waits until the followers have everything that was written before, or ctx ends. It returns those that
+// lack something.
+func (j *Journal) Settle(ctx context.Context) (behind []string) { return j.log.Settle(ctx) }

@@ -148,6 +148,7 @@ type Log struct {
 	// Followers are those that hard events wait for, and unshipped the writes that do, in order.
 	followers map[string]*follower
 	unshipped []unshipped
+	settling  int // calls of Settle
 	// Written counts all bytes that were written to files, and Appended those of records that
 	// were appended.
 	written, appended atomic.Uint64

@@ -87,7 +87,7 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 	defer l.release(f)
 	l.mu.Unlock()
 	if name != n.Log() {
-		size, last, c.Next = chunkBytes, false, ""
+		size, last, c.Next = chunkBytes+1, false, "" // how large an index file is shows when it ends
 	}
 	if size < 0 {
 		return Chunk{}, ErrNoFile // of another log, or of one before a crash
@@ -132,7 +132,7 @@ func (l *Log) awaitBytes(ctx context.Context, n segment.Name, offset int64, pati
 		active := l.active()
 		there := l.err != nil || active.Name != n || active.size < offset
 		more := active.size > offset
-		urgent := more && (active.size-offset >= chunkBytes || len(l.unshipped) > 0)
+		urgent := more && (active.size-offset >= chunkBytes || len(l.unshipped) > 0 || l.settling > 0)
 		l.mu.Unlock()
 		if there || urgent {
 			return nil
@@ -207,8 +207,8 @@ func (l *Log) shipped() {
 			break
 		}
 	}
-	if n > 0 || len(l.followers) == 0 {
-		l.unshipped = slices.Clone(l.unshipped[n:])
+	l.unshipped = slices.Clone(l.unshipped[n:])
+	if n > 0 || len(l.followers) == 0 || l.settling > 0 {
 		l.signal()
 	}
 }
@@ -268,25 +268,32 @@ func (l *Log) waitForFollowers(first uint64, end place) {
 	}
 }
 
-// Settle waits until all followers have what the log has now, or ctx ends.
-func (l *Log) Settle(ctx context.Context) error {
+// Settle waits until all followers have what the log has now, or ctx ends. It returns those that lack something.
+func (l *Log) Settle(ctx context.Context) (behind []string) {
 	news := make(chan struct{}, 1)
 	l.Listen(news)
 	defer l.Mute(news)
 	l.mu.Lock()
 	end := l.active().end()
+	l.settling++
+	l.signal()
 	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.settling--
+	}()
 	for {
 		l.mu.Lock()
 		behind, err := l.behindOf(end), l.err
 		l.mu.Unlock()
 		if err != nil || len(behind) == 0 {
-			return err
+			return behind
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return ctx.Err()
+			return behind
 		}
 	}
 }

@@ -118,41 +118,37 @@ func obey(now context.Context, signals <-chan os.Signal, stop context.CancelFunc
 	}
 }
 
-// runOn runs a daemon, and another one each time that it has lost the lease of replicas.
+// runOn runs a daemon, and another one each time that it has lost the lease of replicas. A daemon reloads its
+// config on SIGHUP.
 func runOn(ctx, now context.Context, d *daemon.Daemon, o daemon.Options) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	for {
-		err := runWithHangups(ctx, now, d)
+		ended := make(chan struct{})
+		go reloadOn(now, hangups, ended, d)
+		err := d.Run(ctx, now)
+		close(ended)
 		if !errors.Is(err, daemon.ErrLeaseLost) || ctx.Err() != nil {
 			return err
 		}
-		if o.Load != nil { // the config of now, if it is sound
-			if c, err := o.Load(); err == nil {
-				o.Config = c
-			}
-		}
+		o.Config = d.Config() // the next one reads the file if that has changed
 		if d, err = daemon.New(o); err != nil {
 			return err
 		}
 	}
 }
 
-// runWithHangups runs a daemon, which reloads its config on SIGHUP.
-func runWithHangups(ctx, now context.Context, d *daemon.Daemon) error {
-	hangups, ended := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	defer close(ended)
-	go func() {
-		for {
-			select {
-			case <-hangups:
-				_ = d.Reload(now) // which has logged why it failed
-			case <-ended:
-				return
-			}
+// reloadOn reloads the config of a daemon on signals, until that has ended.
+func reloadOn(now context.Context, hangups <-chan os.Signal, ended <-chan struct{}, d *daemon.Daemon) {
+	for {
+		select {
+		case <-hangups:
+			_ = d.Reload(now) // which has logged why it failed
+		case <-ended:
+			return
 		}
-	}()
-	return d.Run(ctx, now)
+	}
 }
 
 // ignoreBrokenPipes: a broken pipe behind one sink must not end the others; that

@@ -25,6 +25,13 @@ import (
 // the caller makes the next Daemon, which follows that one.
 var ErrLeaseLost = replica.ErrLost
 
+// Config is the config in use: that of the start, or of the last reload that was accepted.
+func (d *Daemon) Config() *config.Config {
+	d.reloads.turn.Lock()
+	defer d.reloads.turn.Unlock()
+	return d.reloads.current
+}
+
 // lead returns when this process leads, with replicas in the config; nil without.
 func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	r := d.config.Replicas

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -41,8 +42,8 @@ type Options struct {
 	Token     func() (string, error)
 	// Server serves the log of this process while it leads.
 	Server *Server
-	// Status is called when the leader that this process follows changes, "" while there is none, and when
-	// its copy gets or loses touch.
+	// Status is called with the leader that this process follows, "" while there is none, and whether its copy
+	// is whole and that leader counts on it.
 	Status func(leader string, inSync bool)
 	Logger *slog.Logger
 }
@@ -66,6 +67,7 @@ type candidate struct {
 // following is the copying of one leader's log.
 type following struct {
 	leader *remote
+	whole  atomic.Bool // the copy is
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -160,8 +162,9 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 	if !fit {
 		next += c.options.Patience
 	}
-	if next -= min(since(c.since), since(c.back)); next > 0 {
+	if next -= min(time.Since(c.since), time.Since(c.back)); next > 0 { // the clock that nobody sets
 		c.follow(ctx, &now)
+		c.status(&now)
 		return next, nil, nil
 	}
 	return c.take(ctx, now, fit)
@@ -177,7 +180,7 @@ func (c *candidate) observe(now record) {
 			c.since = at
 		}
 	}
-	if c.looked.IsZero() || since(c.looked) > max(now.duration, c.options.Duration) {
+	if c.looked.IsZero() || time.Since(c.looked) > max(now.duration, c.options.Duration) {
 		c.back = time.Now()
 	}
 	c.seen, c.looked = now, time.Now()
@@ -233,7 +236,6 @@ func (c *candidate) follow(ctx context.Context, now *record) {
 	}
 	c.unfollow()
 	if now.holder == "" || now.holder == c.client.me {
-		c.options.Status("", false)
 		return
 	}
 	scheme := "http://"
@@ -248,7 +250,6 @@ func (c *candidate) follow(ctx context.Context, now *record) {
 	ctx, f.stop = context.WithCancel(ctx)
 	c.following = f
 	c.options.Logger.Info("following", "leader", now.holder, "term", now.term)
-	c.options.Status(now.holder, false)
 	f.done.Go(func() { c.copy(ctx, f) })
 }
 
@@ -262,12 +263,12 @@ func (c *candidate) copy(ctx context.Context, f *following) {
 				c.options.Logger.Info("following again", "leader", f.leader.address)
 			}
 			reported = ""
-			c.options.Status(f.leader.address, true)
+			f.whole.Store(true)
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		c.options.Status(f.leader.address, false)
+		f.whole.Store(false)
 		if text := err.Error(); text != reported {
 			reported = text
 			c.options.Logger.Warn("log not copied; retrying", "leader", f.leader.address, "err", err)
@@ -283,6 +284,15 @@ func (c *candidate) copy(ctx context.Context, f *following) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
+	}
+}
+
+// status says whom this process follows. It is in sync if the leader counts on its copy, too.
+func (c *candidate) status(now *record) {
+	if f := c.following; f != nil {
+		c.options.Status(f.leader.address, f.whole.Load() && now.counts(c.client.me))
+	} else {
+		c.options.Status("", false)
 	}
 }
 

@@ -96,6 +96,9 @@ func (l *Leadership) Begin(ctx context.Context, j *journal.Journal) error {
 // speed, and for what is between a check and the act.
 func (l *Leadership) surely() time.Duration { return l.client.duration - l.client.duration/8 }
 
+// silence is how long a follower may be silent: it asks again after a quarter of the duration at most.
+func (l *Leadership) silence() time.Duration { return l.client.duration/2 + late }
+
 // Term is the number of the takeover.
 func (l *Leadership) Term() int64 {
 	l.mu.Lock()
@@ -108,6 +111,10 @@ func (l *Leadership) Term() int64 {
 func (l *Leadership) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.check()
+}
+
+func (l *Leadership) check() error {
 	switch {
 	case l.err != nil:
 		return l.err
@@ -125,9 +132,8 @@ func (l *Leadership) Lost() <-chan struct{} { return l.lost }
 // caller calls release afterwards. The errors are [ErrLost] and that of ctx.
 func (l *Leadership) Hold(ctx context.Context) (_ context.Context, release func(), _ error) {
 	for {
-		err := l.Check()
 		l.mu.Lock()
-		changed, held := l.changed, l.held
+		changed, held, err := l.changed, l.held, l.check()
 		l.mu.Unlock()
 		switch {
 		case err == nil && held.Err() == nil:
@@ -241,9 +247,12 @@ func (l *Leadership) keep(ctx context.Context) {
 		l.mu.Lock()
 		j, before, due := l.journal, l.record.inSync, l.unsure || since(l.from) >= l.client.duration/4
 		l.mu.Unlock()
+		if j != nil && j.Hung() {
+			continue // another one can go on
+		}
 		inSync, gone := before, []string(nil)
 		if j != nil {
-			inSync, gone = listed(before, j.Following(late))
+			inSync, gone = listed(before, j.Following(late, l.silence()))
 			due = due || !slices.Equal(inSync, before)
 		}
 		if !due {
@@ -327,7 +336,7 @@ func (l *Leadership) settled(before []string, j *journal.Journal, behind []strin
 	if j == nil {
 		return before
 	}
-	all, _ := listed(before, j.Following(late))
+	all, _ := listed(before, j.Following(late, l.silence()))
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(behind, name) })
 }
 
@@ -339,7 +348,7 @@ func (l *Leadership) Following() journal.Following {
 	if j == nil {
 		return journal.Following{}
 	}
-	now := j.Following(late)
+	now := j.Following(late, l.silence())
 	now.InSync = inSync
 	return now
 }

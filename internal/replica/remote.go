@@ -57,14 +57,12 @@ func (r *remote) note(now *record) {
 }
 
 // Sum implements [journal.Leader].
-func (r *remote) Sum(ctx context.Context, name string) (uint32, error) {
+func (r *remote) Sum(ctx context.Context, name string) (sum string, err error) {
 	_, body, err := r.get(ctx, url.Values{"file": {name}, "sum": {"true"}})
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = json.Unmarshal(body, &sum)
 	}
-	var n uint32
-	err = json.Unmarshal(body, &n)
-	return n, err
+	return sum, err
 }
 
 // Chunk implements [journal.Leader].

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +40,9 @@ type Server struct {
 	leader  *Leadership
 	ended   chan struct{} // closed when that changes
 }
+
+// maxAddress is the length of the longest DNS name, with a port.
+const maxAddress = 253 + 6
 
 // serve begins or ends serving.
 func (s *Server) serve(j *journal.Journal, l *Leadership) {
@@ -85,7 +90,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if query.Get("ack") == "true" {
-			j.Acknowledge(query.Get("replica"), file, offset)
+			follower := query.Get("replica")
+			if host, port, err := net.SplitHostPort(follower); err != nil || host == "" || port == "" || len(follower) > maxAddress || strings.ContainsAny(follower, ", ") {
+				http.Error(w, "replica is no address", http.StatusBadRequest)
+				return
+			}
+			j.Acknowledge(follower, file, offset)
 		}
 		err = chunk(ctx, w, l, j, file, offset)
 	}
@@ -108,9 +118,9 @@ func files(w http.ResponseWriter, j *journal.Journal) error {
 }
 
 func sum(ctx context.Context, w http.ResponseWriter, j *journal.Journal, file string) error {
-	n, err := j.Sum(ctx, file)
+	digest, err := j.Sum(ctx, file)
 	if err == nil {
-		_ = json.NewEncoder(w).Encode(n) // the client has gone
+		_ = json.NewEncoder(w).Encode(digest) // the client has gone
 	}
 	return err
 }

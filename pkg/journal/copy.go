@@ -22,10 +22,12 @@ type copyState struct {
 	Is string `json:"is"`
 	// Boot is that of the machine. A power loss may have taken a part of the copy.
 	Boot string `json:"boot"`
+	// Term is that of the leader whose log it is.
+	Term int64 `json:"term"`
 }
 
 const (
-	// copyPartial: files of several logs may be mixed.
+	// copyPartial: files of several terms may be mixed.
 	copyPartial = "partial"
 	// copyWhole: it has whatever a sink has of new objects, as long as the leader counts on it.
 	copyWhole = "whole"

@@ -3,11 +3,14 @@ package journal
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -20,7 +23,7 @@ import (
 type Leader interface {
 	// Files, Sum and Chunk are those of its journal.
 	Files(ctx context.Context) (Files, error)
-	Sum(ctx context.Context, name string) (uint32, error)
+	Sum(ctx context.Context, name string) (string, error)
 	Chunk(ctx context.Context, name string, offset int64) (Chunk, error)
 	// Next is Chunk, and acknowledges all of the log before the offset.
 	Next(ctx context.Context, name string, offset int64) (Chunk, error)
@@ -44,8 +47,9 @@ type Mirror struct {
 	tidying sync.WaitGroup
 	tidied  chan error // the result of tidy; nil while none is in progress
 
-	mu    sync.Mutex
-	state copyState
+	mu       sync.Mutex
+	state    copyState
+	verified map[string]bool // the files that are those of the leader of state.Term
 }
 
 // OpenMirror locks a directory, and makes a missing one.
@@ -60,7 +64,7 @@ func OpenMirror(path string, logger *slog.Logger) (*Mirror, error) {
 	if warning != "" {
 		logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
 	}
-	m := &Mirror{dir: d, logger: logger, boot: bootID()}
+	m := &Mirror{dir: d, logger: logger, boot: bootID(), verified: map[string]bool{}}
 	if m.state, err = readCopyState(d); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -79,6 +83,9 @@ func (m *Mirror) Log() (string, error) {
 			continue
 		}
 		head, err := readFile(m.dir, name, segment.HeaderSize)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was replaced a moment ago
+		}
 		if err != nil {
 			return "", err
 		}
@@ -131,7 +138,7 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync f
 	}()
 	if m.term == 0 || m.term != term {
 		m.term = 0
-		if err := m.join(ctx, leader); err != nil {
+		if err := m.join(ctx, leader, term); err != nil {
 			return fmt.Errorf("copy the log: %w", err)
 		}
 		m.term = term
@@ -147,9 +154,9 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync f
 	}
 }
 
-// join makes the sealed files those of the leader, and begins with the active one anew. Files of
-// before stay if the leader has the same.
-func (m *Mirror) join(ctx context.Context, leader Leader) error {
+// join makes the sealed files those of the leader, and begins with the active one anew. Files of before stay
+// if the leader has the same.
+func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 	if err := m.closeFile(); err != nil {
 		return err
 	}
@@ -158,13 +165,7 @@ func (m *Mirror) join(ctx context.Context, leader Leader) error {
 		if err != nil {
 			return err // it may be gone: until it answers, the copy stays what it is
 		}
-		if err := m.note(copyPartial); err != nil {
-			return err
-		}
-		err = m.removeOthers(ctx, leader, files)
-		if err == nil {
-			err = m.copyMissing(ctx, leader, files)
-		}
+		err = m.joinFiles(ctx, leader, term, files)
 		if errors.Is(err, ErrNoFile) && ctx.Err() == nil {
 			continue // compaction has replaced it
 		}
@@ -174,6 +175,34 @@ func (m *Mirror) join(ctx context.Context, leader Leader) error {
 		m.version, m.goal, m.pending = files.Version, files.Active, nil
 		return m.begin(files.Active.Name)
 	}
+}
+
+// joinFiles has the sealed files of a list, and no others. A copy of an earlier moment of the same term stays
+// usable meanwhile. Any other one may have sequences that the leader has used again, so that goes first.
+func (m *Mirror) joinFiles(ctx context.Context, leader Leader, term int64, files Files) error {
+	m.mu.Lock()
+	earlier := m.state.Term == term && m.state.Is != copyPartial
+	if m.state.Term != term {
+		m.verified = map[string]bool{}
+	}
+	m.state.Term = term
+	m.mu.Unlock()
+	if earlier {
+		if err := m.note(copyStale); err != nil {
+			return err
+		}
+	} else {
+		if err := m.note(copyPartial); err != nil {
+			return err
+		}
+		if err := m.removeOthers(ctx, leader, files); err != nil {
+			return err
+		}
+	}
+	if err := m.copyMissing(ctx, leader, files); err != nil {
+		return err
+	}
+	return m.removeOthers(ctx, leader, files)
 }
 
 // errNoLog: whoever answers is no informd, or one of another format.
@@ -193,7 +222,7 @@ func filesOf(ctx context.Context, leader Leader) (Files, error) {
 	return files, nil
 }
 
-// removeOthers removes what is not the same at the leader.
+// removeOthers removes files that are not those of the leader.
 func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) error {
 	names, err := m.dir.Names()
 	if err != nil {
@@ -203,20 +232,14 @@ func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) e
 		if !ofLog(name) {
 			continue
 		}
-		same := false
-		if slices.ContainsFunc(files.Sealed, func(f File) bool { return f.Name == name }) {
-			mine, err := m.sum(name)
-			if err != nil {
+		if files.Has(name) {
+			same, err := m.same(ctx, leader, name)
+			if err != nil && !errors.Is(err, ErrNoFile) {
 				return err
 			}
-			theirs, err := leader.Sum(ctx, name)
-			if err != nil {
-				return err
+			if same {
+				continue
 			}
-			same = mine == theirs
-		}
-		if same {
-			continue
 		}
 		if err := m.dir.Remove(name); err != nil {
 			return err
@@ -225,7 +248,7 @@ func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) e
 	return m.dir.Sync()
 }
 
-// copyMissing copies sealed files that are not here.
+// copyMissing copies sealed files that are not here, or not the same.
 func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) error {
 	names, err := m.dir.Names()
 	if err != nil {
@@ -233,13 +256,44 @@ func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) er
 	}
 	for _, f := range files.Sealed {
 		if slices.Contains(names, f.Name) {
-			continue
+			if same, err := m.same(ctx, leader, f.Name); err != nil {
+				return err
+			} else if same {
+				continue
+			}
 		}
 		if err := m.copyFile(ctx, leader, f); err != nil {
 			return err
 		}
+		m.verify(f.Name)
 	}
 	return m.dir.Sync()
+}
+
+// same compares a sealed file with that of the leader, once in a term: no sealed file ever changes.
+func (m *Mirror) same(ctx context.Context, leader Leader, name string) (bool, error) {
+	m.mu.Lock()
+	known := m.verified[name]
+	m.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	mine, err := m.sum(name)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := leader.Sum(ctx, name)
+	if err == nil && mine == theirs {
+		m.verify(name)
+	}
+	return mine == theirs, err
+}
+
+// verify notes that a file is that of the leader.
+func (m *Mirror) verify(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.verified[name] = true
 }
 
 // copyFile copies a sealed file. It has its name when it is complete and synced.
@@ -310,6 +364,7 @@ func (m *Mirror) step(ctx context.Context, leader Leader) error {
 		if err := m.open.Sync(); err != nil {
 			return err
 		}
+		m.verify(m.name)
 		if err := m.begin(c.Next); err != nil {
 			return err
 		}
@@ -365,8 +420,7 @@ func (m *Mirror) tidy(ctx context.Context, leader Leader, files Files) error {
 	}
 	active, _ := segment.ParseName(files.Active.Name)
 	for _, name := range names {
-		n, ok := segment.ParseName(name)
-		if !ok || n.Number >= active.Number || slices.ContainsFunc(files.Sealed, func(f File) bool { return f.Name == name }) {
+		if n, ok := segment.ParseName(name); !ok || n.Number >= active.Number || files.Has(name) {
 			continue
 		}
 		if err := m.dir.Remove(name); err != nil {
@@ -384,28 +438,25 @@ func (m *Mirror) closeFile() (err error) {
 	return err
 }
 
-// sum is the checksum of a file here.
-func (m *Mirror) sum(name string) (sum uint32, err error) {
+// sum is that of [Journal.Sum].
+func (m *Mirror) sum(name string) (string, error) {
 	f, err := m.dir.Open(name)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	size, err := f.Size()
-	b := make([]byte, min(size, 1<<20))
-	for at := int64(0); err == nil && at < size; {
-		var n int
-		if n, err = f.ReadAt(b[:min(size-at, int64(len(b)))], at); errors.Is(err, io.EOF) {
-			err = nil
-		}
-		sum, at = addSum(sum, b[:n]), at+int64(n)
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
+		return "", err
 	}
-	return sum, err
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // note makes it durable what the copy is.
 func (m *Mirror) note(is string) error {
-	s := copyState{Is: is, Boot: m.boot}
+	m.mu.Lock()
+	s := copyState{Is: is, Boot: m.boot, Term: m.state.Term}
+	m.mu.Unlock()
 	if err := noteCopy(m.dir, s); err != nil {
 		return fmt.Errorf("note the state of the copy: %w", err)
 	}

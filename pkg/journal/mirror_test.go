@@ -39,9 +39,9 @@ func (l *link) Files(context.Context) (journal.Files, error) {
 	return l.leader.Files()
 }
 
-func (l *link) Sum(ctx context.Context, name string) (uint32, error) {
+func (l *link) Sum(ctx context.Context, name string) (string, error) {
 	if l.fails() {
-		return 0, errCut
+		return "", errCut
 	}
 	return l.leader.Sum(ctx, name)
 }
@@ -178,7 +178,7 @@ func (p *pair) run() {
 		if p.random.IntN(10) == 0 {
 			p.ok(journal.Clear(p.t.Context(), leader, false))
 		}
-		now := leader.Following(50 * time.Millisecond)
+		now := leader.Following(50*time.Millisecond, time.Minute)
 		if len(now.Late) > 0 {
 			listed = false
 			leader.Release("follower")

@@ -2,7 +2,8 @@ package journal
 
 import (
 	"context"
-	"hash/crc32"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -33,22 +34,20 @@ func (j *Journal) Chunk(ctx context.Context, name string, offset int64, patience
 	return c, j.errOf(err)
 }
 
-// Sum returns a checksum (CRC32C) of a sealed file. It reads all of it.
-func (j *Journal) Sum(ctx context.Context, name string) (sum uint32, err error) {
+// Sum returns the SHA-256 of a sealed file, in hexadecimal. It reads all of it. (A CRC would not do: index
+// files end with theirs, so that it is the same for all of them.)
+func (j *Journal) Sum(ctx context.Context, name string) (string, error) {
+	sum := sha256.New()
 	for offset := int64(0); ; {
 		c, err := j.Chunk(ctx, name, offset, 0)
 		if err != nil {
-			return 0, err
+			return "", err
 		}
-		sum = addSum(sum, c.Bytes)
+		_, _ = sum.Write(c.Bytes)
 		if offset += int64(len(c.Bytes)); c.Ended || len(c.Bytes) == 0 {
-			return sum, nil
+			return hex.EncodeToString(sum.Sum(nil)), nil
 		}
 	}
-}
-
-func addSum(sum uint32, b []byte) uint32 {
-	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
 }
 
 // Acknowledge notes that a follower has a copy of the log up to an offset of a segment. New objects and
@@ -60,8 +59,11 @@ func (j *Journal) Acknowledge(follower, name string, offset int64) {
 // Release no longer waits for a follower. Before, nobody may count on its copy any more.
 func (j *Journal) Release(follower string) { j.log.Release(follower) }
 
-// Following returns the followers of now. Late is one that holds sinks up for longer than patience.
-func (j *Journal) Following(patience time.Duration) Following { return j.log.Following(patience) }
+// Following returns the followers of now. Late is one that holds sinks up for longer than patience, or lacks
+// something and has not asked for longer than silence.
+func (j *Journal) Following(patience, silence time.Duration) Following {
+	return j.log.Following(patience, silence)
+}
 
 // Settle waits until the followers have everything that was written before, or ctx ends. It returns those that
 // lack something.

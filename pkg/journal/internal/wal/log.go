@@ -147,6 +147,7 @@ type Log struct {
 	version  uint64 // of the list of files
 	// Followers are those that hard events wait for, and unshipped the writes that do, in order.
 	followers map[string]*follower
+	released  map[string]time.Time // when followers were too slow
 	unshipped []unshipped
 	settling  int // calls of Settle
 	// Written counts all bytes that were written to files, and Appended those of records that
@@ -177,7 +178,7 @@ func newLog(d disk.Dir, o Options) *Log {
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
 		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[keys.Hash]*box{},
 		limit: 1<<63 - 1, tail: tail{most: o.TailBytes}, space: make(chan struct{}), round: make(chan struct{}),
-		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{},
+		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{}, released: map[string]time.Time{},
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	// skipUnclean is how many sequences a start leaves out without a clean end before it: a sink
 	// may have rows of events that are lost.
 	skipUnclean = 1 << 24
+	// skipStale is that of a copy that may be old: more than any leader appends meanwhile.
+	skipStale = 1 << 40
 	// mostSkips bounds the ranges of a kind that a log remembers.
 	mostSkips = 1000
 )
@@ -125,8 +127,12 @@ func (l *Log) recover() error {
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
 	l.lost = append(before.Lost[max(0, len(before.Lost)-mostSkips):], l.Recovery.Lost...)
 	if !l.Recovery.New && !clean {
-		l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + skipUnclean})
-		l.last += skipUnclean
+		skip := uint64(skipUnclean)
+		if l.options.Stale {
+			skip = skipStale
+		}
+		l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + skip})
+		l.last += skip
 	}
 	return l.start()
 }

@@ -35,6 +35,11 @@ type Files struct {
 	Version uint64 `json:"version"`
 }
 
+// Has reports whether a sealed file is in the list.
+func (f *Files) Has(name string) bool {
+	return slices.ContainsFunc(f.Sealed, func(one File) bool { return one.Name == name })
+}
+
 // Files returns the files of now. Those before the active one do not count on anything behind it.
 func (l *Log) Files() (Files, error) {
 	l.mu.Lock()
@@ -159,6 +164,7 @@ func (l *Log) awaitBytes(ctx context.Context, n segment.Name, offset int64, pati
 // follower is another process with a copy of the log.
 type follower struct {
 	acked place
+	asked time.Time // when it has acknowledged last
 	// until is the end of the log when hard events began to wait for it. With all before, its copy has
 	// whatever a reader has.
 	until place
@@ -187,15 +193,25 @@ func (l *Log) Acknowledge(follower, name string, offset int64) {
 	if known := l.followers[follower]; known == nil {
 		l.follow(follower, at)
 	} else {
-		known.acked = at // an earlier one than before is that of a new process of this name
+		known.acked, known.asked = at, time.Now() // an earlier place than before is that of a new process of this name
 	}
 	l.shipped()
 }
 
-// follow begins to wait for a follower that has reached the active segment.
+const (
+	// maxFollowers bounds the processes that copy a log.
+	maxFollowers = 8
+	// rest is how long readers do not wait for a follower that was too slow.
+	rest = 10 * time.Second
+)
+
+// follow begins to wait for a follower that is near the end of the active segment.
 func (l *Log) follow(name string, at place) {
-	if end := l.active().end(); at.segment == end.segment {
-		l.followers[name] = &follower{acked: at, until: end}
+	end := l.active().end()
+	rested := time.Since(l.released[name]) > rest
+	if at.segment == end.segment && end.offset-at.offset <= chunkBytes && rested && len(l.followers) < maxFollowers {
+		delete(l.released, name)
+		l.followers[name] = &follower{acked: at, asked: time.Now(), until: end}
 	}
 }
 
@@ -223,11 +239,13 @@ func (l *Log) behindOf(end place) (names []string) {
 	return names
 }
 
-// Release no longer waits for a follower. Before, nobody may count on its copy any more.
+// Release no longer waits for a follower, for some seconds at least. Before, nobody may count on its copy any more.
 func (l *Log) Release(follower string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.followers, follower)
+	if delete(l.followers, follower); len(l.released) < maxFollowers {
+		l.released[follower] = time.Now()
+	}
 	l.shipped()
 }
 
@@ -240,8 +258,9 @@ type Following struct {
 	Lag map[string]int64
 }
 
-// Following returns the followers of now. Late is one that holds readers up for longer than patience.
-func (l *Log) Following(patience time.Duration) Following {
+// Following returns the followers of now. Late is one that holds readers up for longer than patience, or lacks
+// something and has not asked for longer than silence.
+func (l *Log) Following(patience, silence time.Duration) Following {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all, end := Following{Lag: map[string]int64{}}, l.active().end()
@@ -252,9 +271,10 @@ func (l *Log) Following(patience time.Duration) Following {
 		if !f.acked.before(f.until) {
 			all.InSync = append(all.InSync, name)
 		}
-	}
-	if len(l.unshipped) > 0 && time.Since(l.unshipped[0].at) > patience {
-		all.Late = l.behindOf(l.unshipped[0].end)
+		holdsUp := len(l.unshipped) > 0 && time.Since(l.unshipped[0].at) > patience && f.acked.before(l.unshipped[0].end)
+		if holdsUp || f.acked.before(end) && time.Since(f.asked) > silence {
+			all.Late = append(all.Late, name)
+		}
 	}
 	slices.Sort(all.InSync)
 	slices.Sort(all.Late)

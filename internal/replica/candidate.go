@@ -61,7 +61,7 @@ type candidate struct {
 	// broken gets a signal when the connection to the leader breaks.
 	broken    chan struct{}
 	following *following
-	reported  string
+	reported  bool
 }
 
 // following is the copying of one leader's log.
@@ -111,7 +111,7 @@ func (c *candidate) run(ctx context.Context) (*Leadership, error) {
 		case err != nil && ctx.Err() == nil:
 			c.report(err)
 		case err == nil:
-			c.reported = ""
+			c.reported = false
 			wait = min(wait, max(next, time.Millisecond))
 		}
 		timer := time.NewTimer(wait)
@@ -132,9 +132,10 @@ func (c *candidate) run(ctx context.Context) (*Leadership, error) {
 	}
 }
 
+// report tells of the first failure. The next ones may name another port each.
 func (c *candidate) report(err error) {
-	if text := err.Error(); text != c.reported {
-		c.reported = text
+	if !c.reported {
+		c.reported = true
 		c.options.Logger.Warn("lease not read; retrying", "lease", c.options.Lease, "namespace", c.options.Namespace, "err", err)
 	}
 }
@@ -255,22 +256,22 @@ func (c *candidate) follow(ctx context.Context, now *record) {
 
 // copy follows a leader until ctx ends.
 func (c *candidate) copy(ctx context.Context, f *following) {
-	pause, reported := time.Duration(0), ""
+	pause, reported := time.Duration(0), false
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := c.mirror.Follow(ctx, f.leader, f.leader.term, func() {
-			if reported != "" {
+			if reported {
 				c.options.Logger.Info("following again", "leader", f.leader.address)
 			}
-			reported = ""
+			reported = false
 			f.whole.Store(true)
 		})
 		if ctx.Err() != nil {
 			return
 		}
 		f.whole.Store(false)
-		if text := err.Error(); text != reported {
-			reported = text
+		if !reported {
+			reported = true
 			c.options.Logger.Warn("log not copied; retrying", "leader", f.leader.address, "err", err)
 		}
 		select {

@@ -2,7 +2,10 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,14 +26,16 @@ type fakeLease struct {
 	mu    sync.Mutex
 	lease *unstructured.Unstructured
 	down  bool
+	asked int
 }
 
 func (f *fakeLease) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked++
 	switch {
 	case f.down:
-		return nil, apierrors.NewServiceUnavailable("down")
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprint("down for request ", f.asked))
 	case f.lease == nil:
 		return nil, apierrors.NewNotFound(leases().GroupResource(), name)
 	}
@@ -64,17 +69,17 @@ func (f *fakeLease) breaks(down bool) {
 
 const testDuration = 8 * time.Second
 
-// candidateOf is a process with an empty directory, and a Lease.
-func candidateOf(t *testing.T, r record) (*candidate, *fakeLease) {
+// candidateOf is a process with a directory, and a Lease.
+func candidateOf(t *testing.T, dir string, r record) (*candidate, *fakeLease) {
 	t.Helper()
-	mirror, err := journal.OpenMirror(t.TempDir(), slog.New(slog.DiscardHandler))
+	mirror, err := journal.OpenMirror(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	api := &fakeLease{}
 	c := &candidate{
 		mirror: mirror, broken: make(chan struct{}, 1), client: &client{api: api, name: "informd", me: "me:1", duration: testDuration},
-		options: Options{Patience: defaultPatience, Duration: testDuration, Address: "me:1", Server: &Server{}, Status: func(string, bool) {}, Logger: slog.New(slog.DiscardHandler)},
+		options: Options{Duration: testDuration, Patience: defaultPatience, Address: "me:1", Server: &Server{}, Status: func(string, bool) {}, Logger: slog.New(slog.DiscardHandler)},
 	}
 	if _, err := c.client.put(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -112,7 +117,7 @@ func TestWithoutTheLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, _ := candidateOf(t, record{holder: test.holder, leader: "other:1", log: "0123", term: 1})
+				c, _ := candidateOf(t, t.TempDir(), record{holder: test.holder, leader: "other:1", log: "0123", term: 1})
 				if took := c.lead(t); took < test.waits || took > test.waits+testDuration {
 					t.Errorf("it leads after %s, want %s", took, test.waits)
 				}
@@ -124,7 +129,7 @@ func TestWithoutTheLog(t *testing.T) {
 // TestNobodyRenewsWithoutAPIServer: while no API server answers, the lease of nobody expires.
 func TestNobodyRenewsWithoutAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, api := candidateOf(t, record{holder: "me:1", leader: "other:1", log: "0123", term: 1})
+		c, api := candidateOf(t, t.TempDir(), record{holder: "me:1", leader: "other:1", log: "0123", term: 1})
 		const down = 10 * time.Minute
 		go func() {
 			<-time.After(testDuration)
@@ -134,6 +139,44 @@ func TestNobodyRenewsWithoutAPIServer(t *testing.T) {
 		}()
 		if took := c.lead(t); took < testDuration+down+testDuration+defaultPatience {
 			t.Errorf("it leads %s after the API server is back, want %s", took-down-testDuration, testDuration+defaultPatience)
+		}
+	})
+}
+
+// TestTakeoverThatEndedEarly: a process that has opened a copy on which the Lease counts, and ended before the
+// Lease named it, waits for no better copy.
+func TestTakeoverThatEndedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		j, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := j.Files()
+		if err = errors.Join(err, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c, _ := candidateOf(t, dir, record{holder: "me:1", leader: "other:1", log: files.Log, inSync: []string{"me:1"}, term: 2})
+		if took := c.lead(t); took > 2*testDuration {
+			t.Errorf("it leads after %s, want %s", took, testDuration)
+		}
+	})
+}
+
+// TestOutageIsToldOnce: an outage of the API server is one line of the log, though each error differs.
+func TestOutageIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, api := candidateOf(t, t.TempDir(), record{holder: "me:1", term: 1})
+		var log strings.Builder
+		c.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		api.breaks(true)
+		go func() {
+			<-time.After(time.Minute)
+			api.breaks(false)
+		}()
+		c.lead(t)
+		if n := strings.Count(log.String(), "down for request"); n != 1 {
+			t.Errorf("it is told %d times:\n%s", n, &log)
 		}
 	})
 }

@@ -235,7 +235,7 @@ func (l *Leadership) write(ctx context.Context, change func(*record)) error {
 func (l *Leadership) keep(ctx context.Context) {
 	ticker := time.NewTicker(min(followEvery, l.client.duration/8))
 	defer ticker.Stop()
-	reported := ""
+	reported := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -265,12 +265,12 @@ func (l *Leadership) keep(ctx context.Context) {
 			}
 		})
 		if err == nil {
-			reported = ""
+			reported = false
 			l.release(j, gone) // nobody counts on them any more
 			continue
 		}
-		if text := err.Error(); text != reported && !errors.Is(err, errConflict) && ctx.Err() == nil {
-			reported = text
+		if !reported && !errors.Is(err, errConflict) && ctx.Err() == nil {
+			reported = true
 			l.logger.Warn("lease not renewed; retrying", "lease", l.client.name, "err", err)
 		}
 	}

@@ -58,6 +58,9 @@ MINUTES ?= 10
 CI_CHAOS := SEED=11 MINUTES=3 FAULTS=N1,N2,N3,N5,N6-restore-documented,N7,N9,N10,N11,N13,N14,N17,$\
 	N20-proxy-404-all,N20-proxy-404-one-server,N20-proxy-503,N21-proxy-buffers,N21-proxy-http1,$\
 	N22-servers-differ-in-history,N24-rewind-sink,N24-resnapshot,N25
+# The faults of replicas that CI runs, but for those that take long.
+CI_PAIR := SEED=13 MINUTES=1 INFORMDS=2 FAULTS=N19-kill-leader,N19-stop-leader,N19-freeze-leader,N19-freeze-follower,$\
+	N19-former-leader,N19-lose-follower,N19-roll-out,N19-part,N19-cut-off-api,N19-cut-off-sinks,N19-isolate-leader
 # The faults of processes and links that CI runs under the load of Kubernetes' own controllers.
 CI_INDEPENDENT := SEED=12 MINUTES=2 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
 
@@ -252,11 +255,13 @@ shape: ## print the largest packages, types and functions, and repeated lines
 .PHONY: ci
 ci: tidy-check lint build examples test test-long ## run everything that CI runs
 	@# Side by side: each run waits more than it computes.
-	@$(MAKE) --no-print-directory -j2 --output-sync=target ci-chaos ci-independent
+	@$(MAKE) --no-print-directory -j3 --output-sync=target ci-chaos ci-pair ci-independent
 
-.PHONY: ci-chaos ci-independent
+.PHONY: ci-chaos ci-pair ci-independent
 ci-chaos:
 	@$(MAKE) --no-print-directory chaos $(CI_CHAOS)
+ci-pair:
+	@$(MAKE) --no-print-directory chaos $(CI_PAIR)
 ci-independent:
 	@$(MAKE) --no-print-directory chaos-independent $(CI_INDEPENDENT)
 

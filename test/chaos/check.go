@@ -43,7 +43,7 @@ type sinkCheck struct {
 	sink       *Sink
 	violations []Violation
 
-	seen   map[string]bool        // ids
+	seen   map[string]*Delivery   // the first one by id
 	heads  map[string]*Delivery   // by UID: the last one of the chain of ordinals
 	alive  map[string]*Delivery   // by UID: the last delivery
 	latest map[string]int         // and its index
@@ -78,7 +78,7 @@ type sinkCheck struct {
 func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 	c := &sinkCheck{
 		truth: truth, sink: sink,
-		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
+		seen: make(map[string]*Delivery), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
 		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool), ends: make(map[string][]end),
@@ -127,10 +127,10 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 }
 
 func (c *sinkCheck) repeated(d *Delivery) bool {
-	if c.seen[d.ID] {
+	if c.seen[d.ID] != nil {
 		return true
 	}
-	c.seen[d.ID] = true
+	c.seen[d.ID] = d
 	return false
 }
 

@@ -176,7 +176,7 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.rechain()
 			s.deliver("modified", "u1", 14) // so that the end is right
 			s.sink.Unique = false
-		}, []string{"I3"}},
+		}, []string{"I3", "I6"}},
 		"EventAfterItsDeletion": {func(s *script) {
 			i := s.at("u2:deleted")
 			d := s.sink.Deliveries[s.at("u2:13")]
@@ -239,6 +239,12 @@ func TestCheckerFindsDefects(t *testing.T) {
 			for range 5 {
 				s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at("u3:20")])
 			}
+		}, []string{"I6"}},
+		"RepeatedWithOtherContent": {func(s *script) {
+			s.sink.Unique = false
+			again := s.sink.Deliveries[s.at("u3:20")]
+			again.Sum[0]++
+			s.sink.Deliveries = append(s.sink.Deliveries, again)
 		}, []string{"I6"}},
 		"StaleRepeatAtTheEnd": {func(s *script) {
 			s.sink.Unique = false

@@ -35,6 +35,7 @@ type Daemon struct {
 	mu      sync.Mutex
 	down    int // how many faults keep it down
 	excused int // how many faults may make it end
+	frozen  bool
 	exits   []string
 	starts  int
 	maxRSS  uint64
@@ -139,15 +140,30 @@ type TargetStatus struct {
 
 // Targets returns what /status says of its targets.
 func (d *Daemon) Targets(ctx context.Context) ([]TargetStatus, error) {
+	var status struct{ Targets []TargetStatus }
+	err := d.status(ctx, &status)
+	return status.Targets, err
+}
+
+// Follows reports whether /status says that it follows another one.
+func (d *Daemon) Follows(ctx context.Context) (bool, error) {
+	var status struct{ Follower *struct{} }
+	err := d.status(ctx, &status)
+	return status.Follower != nil, err
+}
+
+// Ready succeeds if it is ready.
+func (d *Daemon) Ready(ctx context.Context) error {
+	_, err := d.get(ctx, "/readyz")
+	return err
+}
+
+func (d *Daemon) status(ctx context.Context, status any) error {
 	body, err := d.get(ctx, "/status")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var status struct{ Targets []TargetStatus }
-	if err := json.Unmarshal(*body, &status); err != nil {
-		return nil, err
-	}
-	return status.Targets, nil
+	return json.Unmarshal(*body, status)
 }
 
 // watch starts the process again when it ends by itself, and measures it.
@@ -165,11 +181,11 @@ func (d *Daemon) watch(ctx context.Context) {
 				d.measure()
 				continue
 			}
-			if d.wanted() && ended.IsZero() {
+			if d.missing() && ended.IsZero() {
 				ended = now
 				d.noteExit()
 			}
-			if d.wanted() && now.Sub(ended) >= restartPause {
+			if d.missing() && now.Sub(ended) >= restartPause {
 				d.again(ctx)
 				ended = time.Now()
 			}
@@ -181,6 +197,13 @@ func (d *Daemon) wanted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.down == 0
+}
+
+// missing reports whether it does not run, and should.
+func (d *Daemon) missing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.down == 0 && !d.process.Running()
 }
 
 func (d *Daemon) noteExit() {
@@ -195,6 +218,10 @@ func (d *Daemon) noteExit() {
 func (d *Daemon) again(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.startLocked(ctx)
+}
+
+func (d *Daemon) startLocked(ctx context.Context) {
 	if d.down > 0 || d.process.Running() {
 		return
 	}
@@ -231,17 +258,36 @@ func (d *Daemon) hold() {
 // Start brings it back, once nobody else keeps it down.
 func (d *Daemon) Start(ctx context.Context) error {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.down--
-	d.mu.Unlock()
-	d.again(ctx)
+	d.startLocked(ctx)
 	return nil
 }
 
 // Freeze suspends it.
-func (d *Daemon) Freeze() error { return ignoreDown(d.process.Freeze()) }
+func (d *Daemon) Freeze() error {
+	d.freezing(true)
+	return ignoreDown(d.process.Freeze())
+}
 
 // Thaw lets it go on.
-func (d *Daemon) Thaw() error { return ignoreDown(d.process.Thaw()) }
+func (d *Daemon) Thaw() error {
+	defer d.freezing(false)
+	return ignoreDown(d.process.Thaw())
+}
+
+func (d *Daemon) freezing(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.frozen = on
+}
+
+// active reports whether the process runs, and is not frozen.
+func (d *Daemon) active() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.frozen && d.process.Running()
+}
 
 // ignoreDown: a process that is just being restarted needs no freezing.
 func ignoreDown(err error) error {

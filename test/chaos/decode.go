@@ -158,6 +158,7 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 	if d.Op == opEntered || d.Op == opLeft {
 		d.Cause, _ = strconv.ParseUint(what[strings.LastIndexByte(what, ':')+1:], 10, 64) // 0 holds of no revision
 	}
+	d.Sum = sha256.Sum256(data)
 	if len(data) == 0 || d.control() {
 		return d, nil
 	}

@@ -21,10 +21,10 @@ type Disk struct {
 	mounted bool
 }
 
-// newDisk mounts a tmpfs in dir. Where that is not allowed, it is a plain directory
+// newDisk mounts the i-th tmpfs in dir. Where that is not allowed, it is a plain directory
 // that nothing can happen to.
-func newDisk(dir string) (*Disk, error) {
-	path := filepath.Join(dir, fmt.Sprintf("%s%d", diskPrefix, os.Getpid()))
+func newDisk(dir string, i int) (*Disk, error) {
+	path := filepath.Join(dir, fmt.Sprintf("%s%d.%d", diskPrefix, os.Getpid(), i))
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func newDisk(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// diskPrefix is followed by the id of the process that mounted the disk.
+// diskPrefix is followed by the id of the process that mounted the disk, and a number.
 const diskPrefix = "disk-"
 
 // sweepDisks unmounts what processes that are gone have left mounted, so that
@@ -41,7 +41,7 @@ const diskPrefix = "disk-"
 func sweepDisks() {
 	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), "informd-chaos-*", diskPrefix+"*"))
 	for _, path := range paths {
-		_, pid, _ := strings.Cut(filepath.Base(path), diskPrefix)
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), diskPrefix), ".")
 		if _, err := os.Stat("/proc/" + pid); errors.Is(err, fs.ErrNotExist) {
 			_ = unix.Unmount(path, unix.MNT_DETACH) // what is left is of no harm
 		}

@@ -27,13 +27,13 @@
 //	I3   per UID the revisions rise and a deletion is last; a name has one holder
 //	I4   every announced object that was deleted has a deletion
 //	I5   every event is a state that etcd holds, with the same content
-//	I6   no id is repeated in JetStream; elsewhere repeats are bounded
+//	I6   no id is repeated in JetStream; elsewhere repeats are bounded, and those of live changes differ in nothing but the time
 //	I7   a restart with nothing changed delivers nothing
 //	I8   memory and journal stay within their limits
 //	I9   after the last fault every event arrives in time
 //	I10  a fault of one sink does not delay another
 //	I11  no byte of a Secret's value is in any output
-//	I12  one effective writer: no two events with one ordinal
+//	I12  one effective writer: no two events with one ordinal, and no former leader that goes on
 //	I13  informd exits only when the harness ends it
 //	I14  ordinal and previous revision form an unbroken chain
 //	I15  a snapshot has a begin and an end of one run, and every object in between
@@ -43,6 +43,7 @@
 //	I19  a hostile tenant delays no event of another namespace by 30 s
 //	I20  selectors and change filters let nothing else through
 //	I21  after a power loss the log declares no loss
+//	I22  replicas declare a loss only if none was left that the Lease counts on
 //
 // A gap excuses what it declares. Recovered "known" excuses objects that were created and
 // deleted inside the range; "state" and "partial" excuse the states in between; the reason

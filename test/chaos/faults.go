@@ -36,7 +36,7 @@ func faults() []*fault {
 		{"N11-freeze-nats", []string{"bus"}, nil, func(a *attack) error { return freeze(a, a.bus.Process) }},
 		{"N13-slow-nats", []string{"bus"}, nil, slowBus},
 	}
-	return slices.Concat(all, informdFaults(), hookFaults(), proxyFaults(), serverFaults(), operatorFaults(), tenantFaults())
+	return slices.Concat(all, informdFaults(), pairFaults(), hookFaults(), proxyFaults(), serverFaults(), operatorFaults(), tenantFaults())
 }
 
 func informdFaults() []*fault {
@@ -53,8 +53,6 @@ func informdFaults() []*fault {
 		{"N16-truncate", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, truncate) }},
 		{"N16-flip-bit", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, flipBit) }},
 		{"N16-delete-file", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, remove) }},
-		{"N19-kill-one", []string{"informd"}, needsSeveral, killOne},
-		{"N19-freeze-one", []string{"informd"}, needsSeveral, freezeOne},
 	}
 }
 
@@ -119,15 +117,8 @@ func needsAsking(r *Rig) string {
 	return needsDurable(r)
 }
 
-func needsSeveral(r *Rig) string {
-	if !r.options.paired() {
-		return "there is one informd only"
-	}
-	return ""
-}
-
 func needsDisk(r *Rig) string {
-	if !r.disk.mounted || r.options.Baseline {
+	if !r.disks[0].mounted || r.options.Baseline {
 		return "no file system of its own could be mounted"
 	}
 	return ""

@@ -95,26 +95,6 @@ func killInReconcile(a *attack) error {
 	return nil
 }
 
-func (a *attack) one() *Daemon { return a.informds[a.random.IntN(len(a.informds))] }
-
-func killOne(a *attack) error {
-	d := a.one()
-	if err := d.Kill(); err != nil {
-		return err
-	}
-	a.hold(0, 15*time.Second)
-	return d.Start(a.ctx)
-}
-
-func freezeOne(a *attack) error {
-	d := a.one()
-	if err := d.Freeze(); err != nil {
-		return err
-	}
-	a.hold(time.Second, 30*time.Second)
-	return d.Thaw()
-}
-
 func (a *attack) excuseAll() (end func()) {
 	var ends []func()
 	for _, d := range a.informds {
@@ -127,13 +107,16 @@ func (a *attack) excuseAll() (end func()) {
 	}
 }
 
+func (a *attack) oneDisk() *Disk { return a.disks[a.random.IntN(len(a.disks))] }
+
 func fillDisk(a *attack) error {
 	defer a.excuseAll()()
-	if err := a.disk.Fill(); err != nil {
+	disk := a.oneDisk()
+	if err := disk.Fill(); err != nil {
 		return err
 	}
 	a.hold(time.Second, 8*time.Second)
-	return a.disk.Heal()
+	return disk.Heal()
 }
 
 func protectDisk(a *attack) error {
@@ -141,14 +124,15 @@ func protectDisk(a *attack) error {
 	if err := a.killAll(); err != nil {
 		return err
 	}
-	if err := a.until(func(context.Context) error { return a.disk.Protect() }); err != nil { // the consumer may have the file open
+	disk := a.oneDisk()
+	if err := a.until(func(context.Context) error { return disk.Protect() }); err != nil { // the consumer may have the file open
 		return errors.Join(err, a.startAll())
 	}
 	if err := a.startAll(); err != nil {
 		return err
 	}
 	a.hold(2*time.Second, 6*time.Second)
-	return a.disk.Heal()
+	return disk.Heal()
 }
 
 // damage does something to one of the journal's files while informd is down: to the newest, the
@@ -157,7 +141,7 @@ func damage(a *attack, spoil func(*attack, string) error) error {
 	if err := a.killAll(); err != nil {
 		return err
 	}
-	files, err := filesBelow(a.journalDir(a.random.IntN(len(a.informds))))
+	files, err := filesBelow(a.sides[a.random.IntN(len(a.sides))].dir)
 	if err == nil && len(files) > 0 {
 		newest := func(x, y stateFile) int { return x.ModTime().Compare(y.ModTime()) }
 		largest := func(x, y stateFile) int { return cmp.Compare(x.Size(), y.Size()) }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"slices"
 	"time"
 )
@@ -134,8 +135,9 @@ type Delivery struct {
 	Epoch                        int    // as the id says
 	Run                          uint64 // as the id says: of a snapshot or a delivery on request
 	At                           time.Time
-	End                          int64 // where the next one begins, in a file
-	Canary                       bool  // the raw bytes hold a Secret's value
+	End                          int64             // where the next one begins, in a file
+	Sum                          [sha256.Size]byte // of the data
+	Canary                       bool              // the raw bytes hold a Secret's value
 }
 
 // The operations of events, as the wire names them.
@@ -194,7 +196,7 @@ type Sink struct {
 
 // Violation is one broken invariant.
 type Violation struct {
-	Invariant string // "I1" to "I21"
+	Invariant string // "I1" to "I22"
 	Sink      string
 	UID       string // empty if it is not about one object
 	RV        uint64

@@ -35,10 +35,19 @@ type Hook struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 
+	requestsMu sync.Mutex
+	requests   []request
+
 	mannersMu sync.Mutex
 	manners   Manners
 	changed   chan struct{}
 	random    *rand.Rand
+}
+
+// request is one that was taken: when, and on which path.
+type request struct {
+	at   time.Time
+	path string
 }
 
 // NewHook listens on a loopback port.
@@ -116,6 +125,9 @@ func (h *Hook) receive(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	h.requestsMu.Lock()
+	h.requests = append(h.requests, request{time.Now(), r.URL.Path})
+	h.requestsMu.Unlock()
 	if m.LoseAnswers && struck {
 		panic(http.ErrAbortHandler)
 	}

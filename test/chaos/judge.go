@@ -31,6 +31,11 @@ func (r *run) report() (*Report, error) {
 	for _, v := range slices.Concat(r.late, r.rig.violations, misnamed) {
 		report.addViolation(truth, nil, v)
 	}
+	if r.rig.witness != nil {
+		for _, v := range slices.Concat(r.rig.witness.losses(strikes), r.rig.witness.writers(strikes)) {
+			report.addViolation(truth, nil, v)
+		}
+	}
 	for _, d := range r.rig.informds {
 		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
 	}
@@ -67,7 +72,7 @@ func (r *run) leaks() []Violation {
 	}
 	for i, d := range r.rig.informds {
 		look(d.log)
-		_ = filepath.WalkDir(r.rig.journalDir(i), func(path string, entry fs.DirEntry, err error) error { // files come and go
+		_ = filepath.WalkDir(r.rig.sides[i].dir, func(path string, entry fs.DirEntry, err error) error { // files come and go
 			if err == nil && entry.Type().IsRegular() {
 				look(path)
 			}

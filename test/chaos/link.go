@@ -123,6 +123,12 @@ func (l *Link) set(change func(*weather)) {
 	l.changed = make(chan struct{})
 }
 
+// Fine reports whether everything passes at once.
+func (l *Link) Fine() bool {
+	now, _ := l.now()
+	return now == weather{}
+}
+
 func (l *Link) now() (weather, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,6 +29,7 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			o := options
 			o.Binary = buildMutant(t, m)
+			o.Informds = max(1, m.informds)
 			o.Patience = 5 * time.Second
 			o.Faults = strings.Split(m.faults, ",")
 			if os.Getenv("CHAOS_MINUTES") == "" {

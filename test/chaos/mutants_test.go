@@ -16,6 +16,8 @@ type mutant struct {
 	faults string
 	// duration is 45 s unless set.
 	duration time.Duration
+	// informds is how many replicas run; 0: one.
+	informds int
 	// caughtBy are the invariants of which at least one must break.
 	caughtBy []string
 }
@@ -160,6 +162,21 @@ func mutants() []mutant {
 			name: "filters-begin-anew-at-restart", file: "pkg/dynwatch/internal/emit/changes.go",
 			old: "if e.Epoch != w.Epoch {", new: "if e.Epoch != w.Epoch || e.Hash == 0 {",
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
+		},
+		{
+			name: "rows-before-the-copy", file: "pkg/journal/internal/wal/ship.go",
+			old: "if len(l.followers) > 0 {\n\t\tl.unshipped = append", new: "if len(l.followers) > 1<<16 {\n\t\tl.unshipped = append",
+			faults: "N19-lose-leader-over-compaction", informds: 2, duration: 90 * time.Second, caughtBy: []string{"I1", "I3", "I4", "I6", "I12", "I14"},
+		},
+		{
+			name: "copy-trusted-that-is-behind", file: "internal/replica/candidate.go",
+			old: "(c.mirror.Own() || c.mirror.Whole()) && now.counts(c.client.me)", new: "c.mirror.Whole()",
+			faults: "N19-lose-leader-of-one-behind", informds: 2, caughtBy: []string{"I1", "I3", "I4", "I6", "I12", "I14"},
+		},
+		{
+			name: "no-fence", file: "internal/daemon/replica.go",
+			old: "held, release, err := f.leading.Hold(ctx)", new: "held, release, err := ctx, func() {}, error(nil)",
+			faults: "N19-isolate-leader,N14-webhook-timeouts", informds: 2, duration: 90 * time.Second, caughtBy: []string{"I12"},
 		},
 	}
 }

@@ -304,6 +304,15 @@ func (o *Oracle) Restored(revision, head uint64) {
 	o.watch(int64(head) + 1)
 }
 
+// Get returns the value of a key of etcd, nil if there is none.
+func (o *Oracle) Get(ctx context.Context, key string) ([]byte, error) {
+	found, err := o.client.Get(ctx, key)
+	if err != nil || len(found.Kvs) == 0 {
+		return nil, err
+	}
+	return found.Kvs[0].Value, nil
+}
+
 // Truth returns what was read. Only after Close it is the caller's alone.
 func (o *Oracle) Truth() *Truth { return &o.truth }
 

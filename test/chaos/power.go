@@ -23,7 +23,7 @@ func losePower(overCompaction bool) func(*attack) error {
 		}
 		var err error
 		for i := range a.informds {
-			err = errors.Join(err, cutUnsynced(a.journalDir(i), a.random))
+			err = errors.Join(err, cutUnsynced(a.sides[i].dir, a.random))
 		}
 		a.hold(0, 3*time.Second)
 		if overCompaction {

@@ -36,24 +36,26 @@ type Rig struct {
 	kinds   []*Kind
 	targets map[string]bool
 	dir     *proc.Dir
-	disk    *Disk
+	disks   []*Disk        // one per informd
 	closers []func() error // in the order of creation
 
 	cluster  *cluster.Cluster
 	servers  []*proc.Process // the API servers
 	hosts    []string        // and their host:ports
 	etcdLink *Link           // between the second API server and etcd
-	apiLink  *Link           // between informd and the API servers
+	apiLink  *Link           // between informds and the API servers
 	route    *Route          // where apiLink leads to
 	frames   *FrameProxy     // before that, if frames are to be dropped
 	bus      *natsserver.Server
-	busLink  *Link // between informd and the bus
+	busLink  *Link // between informds and the bus
 	hook     *Hook
 	file     *consumer // reads nothing with several informds
 	stream   *consumer
 	view     *Viewer // none with the baseline
 	oracle   *Oracle
 	informds []*Daemon
+	sides    []*side  // one per informd
+	witness  *witness // nil with a single informd
 
 	mu         sync.Mutex
 	violations []Violation // that faults have seen themselves
@@ -110,10 +112,14 @@ func (r *Rig) start(ctx context.Context) error {
 		return err
 	}
 	r.closing(r.hook.Close)
-	if r.disk, err = newDisk(r.dir.Join()); err != nil {
-		return err
+	for i := range r.options.Informds {
+		disk, err := newDisk(r.dir.Join(), i)
+		if err != nil {
+			return err
+		}
+		r.disks = append(r.disks, disk)
+		r.closing(disk.Close)
 	}
-	r.closing(r.disk.Close)
 	for _, step := range []func(context.Context) error{r.startCluster, r.startSinks, r.prepareCluster, r.findBinary} {
 		if err := step(ctx); err != nil {
 			return err

@@ -264,3 +264,56 @@ func TestPair(t *testing.T) {
 		})
 	}
 }
+
+// gone is a leader that does not answer.
+type gone struct{ journal.Leader }
+
+func (gone) Files(context.Context) (journal.Files, error) { return journal.Files{}, errCut }
+
+// TestLeaderIsGone: a follower that was restarted and does not reach its leader any more still has a whole copy.
+func TestLeaderIsGone(t *testing.T) {
+	p := &pair{t: t, dirs: [2]string{t.TempDir(), t.TempDir()}}
+	leader, err := journal.Open(p.config(p.dirs[0]))
+	p.ok(err)
+	defer func() { p.ok(leader.Close()) }()
+	follow := func(from journal.Leader, wantErr error) {
+		mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
+		p.ok(err)
+		ctx, stop := context.WithCancel(t.Context())
+		if err := mirror.Follow(ctx, from, 1, stop); !errors.Is(err, wantErr) {
+			t.Fatalf("error %v, want %v", err, wantErr)
+		}
+		if !mirror.Whole() {
+			t.Error("the copy is not whole")
+		}
+		p.ok(mirror.Close())
+	}
+	follow(&link{leader: leader, name: "follower"}, context.Canceled)
+	follow(gone{}, errCut)
+}
+
+// TestSumsDiffer: a follower tells its own files from the leader's, also index files.
+func TestSumsDiffer(t *testing.T) {
+	p := &pair{t: t, random: rand.New(rand.NewPCG(1, 0)), exists: map[string]event.Event{}}
+	j, err := journal.Open(p.config(t.TempDir()))
+	p.ok(err)
+	defer func() { p.ok(j.Close()) }()
+	for range 200 {
+		p.ok(j.Append(t.Context(), []event.Event{p.next()}))
+	}
+	p.ok(journal.Clear(t.Context(), j, false))
+	files, err := j.Files()
+	p.ok(err)
+	names := map[string]string{}
+	for _, f := range files.Sealed {
+		sum, err := j.Sum(t.Context(), f.Name)
+		p.ok(err)
+		if other, ok := names[sum]; ok {
+			t.Errorf("%s and %s have the same sum", f.Name, other)
+		}
+		names[sum] = f.Name
+	}
+	if len(names) < 8 {
+		t.Errorf("%d files, want more", len(names))
+	}
+}

@@ -106,7 +106,7 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	defer d.followCredentials(ctx)()
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	if d.reloads.load != nil { // also while another informd writes to the journal
+	if d.reloads.load != nil { // also while another informd leads
 		watcher.Go(func() { d.watchConfig(watching) })
 	}
 	defer watcher.Wait()
@@ -171,8 +171,7 @@ func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
 	}
 }
 
-// start begins with the end of the pipe. While another informd writes to the same
-// journal it waits, and the admin server says so.
+// start begins with the end of the pipe. While another informd leads, it waits, and the admin server says so.
 func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	d.logger.Info("starting", "server", display.Address(d.kubernetes.Host), "cluster", d.config.Cluster)
 	logWarnings(d.logger, d.config)
@@ -188,7 +187,7 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// open opens the journal, which can take days on a standby. It then makes the pipeline from the
+// open opens the journal, which can take days on a follower. It then makes the pipeline from the
 // config in use at that moment, because the config may have changed meanwhile, and starts it.
 func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	leading, err := d.lead(ctx)

@@ -268,7 +268,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // newUsableCollector shows whether informd can append events: also before the journal is open,
-// so that an alert fires for a journal that cannot be reached at the start. A standby, which
+// so that an alert fires for a journal that cannot be reached at the start. A follower, which
 // has no journal, has no series. Usable reports whether the journal can be used, and whether
 // this informd is to have one.
 func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {

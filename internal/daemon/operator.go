@@ -220,7 +220,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 
 func (o operator) Reload(ctx context.Context) (admin.Reload, error) {
 	if _, err := o.pipeline(); err != nil {
-		return admin.Reload{}, err // a standby follows the file by itself
+		return admin.Reload{}, err // a follower reads the file by itself
 	}
 	done, err := o.daemon.reload(ctx)
 	if errors.As(err, new(config.Errors)) {

@@ -55,7 +55,7 @@ func newReloads(load func() (*config.Config, error), started *config.Config, log
 // Reload reads the config and applies the differences: it starts, replaces or stops
 // targets and sinks, and the others continue. If the config has an error, nothing changes. It
 // blocks until the change is made; calls wait for each other. While the journal is not open yet,
-// as on a standby, the pipeline will be made of the new config.
+// as on a follower, the pipeline will be made of the new config.
 func (d *Daemon) Reload(ctx context.Context) error {
 	_, err := d.reload(ctx)
 	return err

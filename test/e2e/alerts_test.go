@@ -49,7 +49,7 @@ func alertCases() map[string]alertCase {
 		"InformdGap":                 {`informd_target_gaps_total{target="core/pods",reason="expired"}`, "_x5 1x200", "10m", "90m"},
 		"InformdHistoryDropped":      {`informd_journal_dropped_total{namespace="shop"}`, "_x5 7x200", "10m", "90m"},
 		"InformdJournalLostEvents":   during(`informd_journal_lost_total`, hour),
-		"InformdEventUnstorable":     during(`informd_journal_unstorable_total`, hour),
+		"InformdNoFollowerInSync":    down(`informd_replica_in_sync_followers`),
 		"InformdReloadFailed":        down(`informd_config_last_reload_successful`),
 		"InformdJournalUnusable":     down(`informd_journal_usable`),
 		"InformdDeadLetters":         gauge(`informd_sink_dead_letters{sink="hook"}`),

@@ -26,6 +26,7 @@ type states struct {
 	first  bool // the first snapshot of a sink
 	run    uint64
 	end    uint64
+	stable uint64 // the states are durable when the log is readable up to here
 	// target returns the name of the target that an object is announced for, "" for an object that
 	// is not, and runOf the run of that target.
 	target func(*event.Event) string
@@ -118,12 +119,12 @@ func (s *states) due() bool {
 	switch {
 	case s.step == stepPlan:
 		return true
-	case s.first && s.step < stepStates: // a state must not be announced that a power loss may take
-		return c.journal.log.Readable() >= s.end
 	case s.step == stepLog:
 		return next > s.until
-	case s.step == stepBegin && !s.first:
-		return next > rewound // what is read again does not show which objects exist now
+	case s.step == stepBegin && !s.first && next <= rewound:
+		return false // what is read again does not show which objects exist now
+	case c.journal.log.Readable() < s.stable:
+		return false // a state must not be announced that a power loss may take
 	}
 	return !s.rests
 }
@@ -166,7 +167,7 @@ func (s *states) plan() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.next, c.floor = s.end+1, s.end
+	c.next, c.floor, s.stable = s.end+1, s.end, s.end
 	if s.step = stepDeleted; c.fresh {
 		s.step = stepBegin
 	}
@@ -205,7 +206,7 @@ func (s *states) begin() {
 		c.mu.Lock()
 		s.end = c.next - 1
 		c.mu.Unlock()
-		s.places, _, _ = c.journal.log.Lasts()
+		s.places, _, s.stable = c.journal.log.Lasts()
 	}
 	c.queue = append(c.queue, s.begins...)
 	s.step = stepStates

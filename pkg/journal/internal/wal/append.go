@@ -270,12 +270,7 @@ func (l *Log) take(active *file, s *staged, at int64) {
 		return
 	}
 	if s.entry.Flags.Has(record.Hard) {
-		if l.hard == 0 {
-			l.hard = s.entry.Seq
-		}
-		if l.nextHard == 0 {
-			l.nextHard = s.entry.Seq
-		}
+		l.holdBack(s.entry.Seq)
 	}
 	e := Entry{Seq: s.entry.Seq, Event: *s.event, Appended: time.UnixMicro(at)}
 	e.Event.Data = s.data

@@ -12,7 +12,8 @@ import (
 )
 
 // Lasts returns the places of the last events of all objects that exist, and of all kinds of control
-// events, each in the order of the log, and the sequence at which it ends.
+// events, each in the order of the log, and the sequence at which it ends. Soft ones among them may not
+// be durable. It has them synced and shipped: they are when [Log.Readable] is not below the end.
 func (l *Log) Lasts() (objects, controls []Place, end uint64) {
 	l.mu.Lock()
 	for e := range l.table.All() {
@@ -25,6 +26,7 @@ func (l *Log) Lasts() (objects, controls []Place, end uint64) {
 		}
 	}
 	end = l.last
+	l.harden()
 	l.mu.Unlock()
 	for _, all := range [][]Place{objects, controls} {
 		slices.SortFunc(all, func(a, b Place) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -43,6 +43,29 @@ func (l *Log) keepSynced(ctx context.Context) {
 	}
 }
 
+// holdBack keeps an event, and those behind it, from readers until it is synced.
+func (l *Log) holdBack(seq uint64) {
+	if l.hard == 0 {
+		l.hard = seq
+	}
+	if l.nextHard == 0 {
+		l.nextHard = seq
+	}
+}
+
+// harden makes the newest event a hard one, unless all is durable. The lock must be held.
+func (l *Log) harden() {
+	end := l.active().end()
+	if l.synced != end {
+		l.holdBack(l.last)
+		signal(l.wake)
+	}
+	if len(l.behindOf(end)) > 0 {
+		l.waitForFollowers(l.last, end)
+		l.signal()
+	}
+}
+
 // syncAll makes everything durable that was written before the call.
 func (l *Log) syncAll() error {
 	l.mu.Lock()
@@ -69,7 +92,10 @@ func (l *Log) syncAll() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.synced, l.hard = end, l.nextHard
+	if l.synced = end; end == l.active().end() {
+		l.nextHard = 0 // of harden, whose event this sync has covered
+	}
+	l.hard = l.nextHard
 	close(l.round)
 	l.round = make(chan struct{})
 	l.signal()

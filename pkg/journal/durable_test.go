@@ -1,0 +1,144 @@
+package journal_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+)
+
+// TestStatesAreDurable: a change may be read before it is synced, and before followers have it. A
+// snapshot must not announce it as a state then.
+func TestStatesAreDurable(t *testing.T) {
+	for name, first := range map[string]bool{"first snapshot": true, "another one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("disk", func(t *testing.T) {
+				s := newStateTest(t, first)
+				answer, _ := s.holdSyncs()
+				s.change()
+				s.wantNoState()
+				answer()
+				s.wantState()
+			})
+			t.Run("disk, which syncs already", func(t *testing.T) {
+				s := newStateTest(t, first)
+				answer, called := s.holdSyncs()
+				s.change()
+				synced := make(chan error)
+				go func() { synced <- journal.SyncAll(t.Context(), s.Journal) }()
+				<-called
+				s.wantNoState()
+				answer()
+				s.wantState()
+				s.ok(<-synced)
+			})
+			t.Run("follower", func(t *testing.T) {
+				s := newStateTest(t, first)
+				s.acknowledge()
+				s.change()
+				s.ok(journal.SyncAll(t.Context(), s.Journal))
+				s.wantNoState()
+				s.acknowledge()
+				s.wantState()
+			})
+		})
+	}
+}
+
+// stateTest is a journal with an object, and a sink that gets a snapshot.
+type stateTest struct {
+	*logTest
+
+	cursor *journal.Cursor
+	first  bool // the snapshot is the first one of the sink
+	got    []string
+}
+
+func newStateTest(t *testing.T, first bool) *stateTest {
+	t.Helper()
+	s := &stateTest{logTest: newLogTest(t), first: first}
+	s.add("added a")
+	if first {
+		s.cursor = s.logTest.cursor("sink", journal.FromSnapshot)
+	} else {
+		s.cursor = s.logTest.cursor("sink", journal.FromNow)
+	}
+	return s
+}
+
+// holdSyncs keeps syncs from returning until answer is called. Called gets a value for each.
+func (s *stateTest) holdSyncs() (answer func(), called <-chan struct{}) {
+	answers, calls := make(chan struct{}), make(chan struct{}, 100)
+	s.disk.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "fsync" {
+			calls <- struct{}{}
+			<-answers
+		}
+		return nil
+	}})
+	answer = sync.OnceFunc(func() { close(answers) })
+	s.t.Cleanup(answer)
+	return answer, calls
+}
+
+// acknowledge has a follower say that it has everything.
+func (s *stateTest) acknowledge() {
+	s.t.Helper()
+	files, err := s.Files()
+	s.ok(err)
+	s.Acknowledge("follower", files.Active.Name, files.Active.Size)
+}
+
+// change changes the object, and begins the snapshot.
+func (s *stateTest) change() {
+	s.t.Helper()
+	s.add("modified a")
+	if !s.first {
+		s.poll()
+		s.ok(s.cursor.Resnapshot(s.t.Context(), again(7, "core/configmaps")))
+	}
+}
+
+// poll reads what is readable.
+func (s *stateTest) poll() {
+	s.t.Helper()
+	for more := true; more; {
+		entries, err := journal.Poll(s.t.Context(), s.cursor, 100)
+		s.ok(err)
+		s.got, more = append(s.got, show(entries)...), len(entries) > 0
+	}
+}
+
+// want is what the sink gets: before the state is durable, and in all.
+func (s *stateTest) want() (before, all []string) {
+	if s.first {
+		return nil, []string{"snapshot a2"}
+	}
+	all = []string{"modified a2", "- begin run 7", "- snapshot a2 run 7", "- synced run 7"}
+	return all[:2], all
+}
+
+func (s *stateTest) wantNoState() {
+	s.t.Helper()
+	s.poll()
+	if want, _ := s.want(); !slices.Equal(s.got, want) {
+		s.t.Errorf("before the state is durable: %q, want %q", s.got, want)
+	}
+}
+
+func (s *stateTest) wantState() {
+	s.t.Helper()
+	_, want := s.want()
+	for len(s.got) < len(want) {
+		entries, err := s.cursor.Read(s.t.Context(), 1)
+		s.ok(err)
+		s.got = append(s.got, show(entries)...)
+	}
+	if diff := cmp.Diff(want, s.got); diff != "" {
+		s.t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}

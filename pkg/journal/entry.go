@@ -33,7 +33,9 @@ var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complet
 type Entry struct {
 	// Seq rises from 1 and is never reused; sequences may be missing. It is 0 for events that
 	// this reader alone gets: the snapshot of a new reader, a gap about removed events. A
-	// commit of 0 changes nothing, so a reader that restarts gets these events again.
+	// commit of 0 changes nothing, so a reader that restarts gets these events again. The last
+	// event of the first snapshot has the sequence that completes it, which another event in
+	// the log may have.
 	Seq   uint64
 	Event event.Event
 	// Detached: this reader may lack the event before this one of the same object, because

@@ -43,7 +43,7 @@ type whole struct {
 	api   *informertest.Cluster
 	disk  *disktest.Disk
 	lives int
-	sinks []*recordingSink
+	sinks []*recordingSink // the last one begins behind some changes, with the states of objects
 	mu    sync.Mutex
 	ids   map[uint64]string // of all sequences that a sink has read
 }
@@ -53,18 +53,16 @@ type recordingSink struct {
 	name   string
 	slow   bool
 	events []event.Event
-
-	// rows are the events that make rows, and snapshots the runs of first snapshots.
-	rows, snapshots map[string]struct{}
+	rows   map[string]struct{} // of the events that make rows
 }
 
 func newWhole(t *testing.T, seed uint64) *whole {
 	w := &whole{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), api: informertest.New(), disk: disktest.New(seed), ids: map[uint64]string{},
-		sinks: []*recordingSink{{name: "quick"}, {name: "slow", slow: true}},
+		sinks: []*recordingSink{{name: "quick"}, {name: "slow", slow: true}, {name: "late"}},
 	}
 	for _, s := range w.sinks {
-		s.rows, s.snapshots = map[string]struct{}{}, map[string]struct{}{}
+		s.rows = map[string]struct{}{}
 	}
 	w.api.Put(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
 	t.Logf("seed %d", seed)
@@ -109,11 +107,16 @@ func (w *whole) run(j *journal.Journal, finish bool) {
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
 	var sinks sync.WaitGroup
-	for _, s := range w.sinks {
+	for _, s := range w.sinks[:2] {
 		sinks.Go(func() { w.deliver(ctx, j, s) })
 	}
-	for range 60 {
+	late := w.rand.IntN(8)
+	for i := range 60 {
 		w.change()
+		if i == late {
+			<-time.After(time.Millisecond) // the change is in the log, and not synced if it is soft
+			sinks.Go(func() { w.deliver(ctx, j, w.sinks[2]) })
+		}
 		select {
 		case <-j.Failed():
 		case <-time.After(time.Duration(w.rand.IntN(300)) * time.Millisecond):
@@ -158,11 +161,14 @@ func (w *whole) deliver(ctx context.Context, j *journal.Journal, s *recordingSin
 		if entries, err = c.Read(ctx, 16); err != nil {
 			return
 		}
+		_, first := journal.Position(c)
 		for _, e := range entries {
 			e.Event.Data = nil
-			if s.take(e) {
+			s.take(e.Event, first)
+			if !first {
 				w.used(e)
 			}
+			first = first && e.Seq == 0 // the last entry of a first snapshot has the sequence that completes it
 		}
 		if s.slow {
 			select {
@@ -189,25 +195,17 @@ func (w *whole) used(e journal.Entry) {
 	w.ids[e.Seq] = e.Event.ID
 }
 
-// take keeps an entry, and reports whether it is an event of the log. The bounds of a first snapshot
-// are not, and its states have another run in the log.
-func (s *recordingSink) take(entry journal.Entry) bool {
-	e := entry.Event
+// take keeps an event. In a first snapshot the bounds are of this sink alone, and states have another
+// run in the log.
+func (s *recordingSink) take(e event.Event, first bool) {
 	s.events = append(s.events, e)
-	snapshot := fmt.Sprint(e.Target, " ", e.Run)
-	if entry.Seq == 0 && e.Op == event.Begin {
-		s.snapshots[snapshot] = struct{}{}
-	}
-	_, first := s.snapshots[snapshot]
 	filtered := e.Resource == "services" && !e.Op.Ends()
 	switch {
 	case first && e.Op.Bounds():
-		return false
 	case e.Op == event.State:
 	case e.Op.Control(), e.Replay, filtered, e.Op == event.Snapshot, e.Op == event.Added, e.Op == event.Entered:
 		s.rows[rowOf(&e)] = struct{}{}
 	}
-	return true
 }
 
 // rowOf identifies what an event makes a row of: an object at a revision, or a control event.

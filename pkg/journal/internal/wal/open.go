@@ -127,14 +127,19 @@ func (l *Log) recover() error {
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
 	l.lost = append(before.Lost[max(0, len(before.Lost)-mostSkips):], l.Recovery.Lost...)
 	if !l.Recovery.New && !clean {
-		skip := uint64(skipUnclean)
-		if l.options.Stale {
-			skip = skipStale
-		}
-		l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + skip})
-		l.last += skip
+		l.skip()
 	}
 	return l.start()
+}
+
+// skip leaves out the sequences that an earlier process may have used.
+func (l *Log) skip() {
+	n := uint64(skipUnclean)
+	if l.options.Stale {
+		n = skipStale
+	}
+	l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + n})
+	l.last += n
 }
 
 // suspect decides what the end of the log says about events that are not in it any more.

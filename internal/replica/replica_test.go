@@ -27,7 +27,7 @@ import (
 )
 
 // duration is that of the leases here.
-const duration = 2 * time.Second
+const duration = 3 * time.Second
 
 // leaseAPI is an API server with Leases, which refuses stale writes.
 type leaseAPI struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // pairDuration is the lease duration of the tests' replicas, in place of 8 s.
-const pairDuration = 2 * time.Second
+const pairDuration = 4 * time.Second
 
 // pair is two replicas of informd on a rig.
 type pair struct {

@@ -135,7 +135,7 @@ func arrows() map[string]arrow {
 				"k8s.io/api", "k8s.io/client-go", "k8s.io/apiserver"),
 		},
 		"cmd/informd": {
-			never: []string{"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/listers", "testing"},
+			never: []string{"k8s.io/api", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/listers", "testing"},
 		},
 	}
 }

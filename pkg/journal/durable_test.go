@@ -49,6 +49,23 @@ func TestStatesAreDurable(t *testing.T) {
 	}
 }
 
+// TestNothingBeforeAFirstSnapshot: while a first snapshot waits, the log has no turn, even if the wait
+// ends meanwhile. A commit of what lies behind the snapshot would end it.
+func TestNothingBeforeAFirstSnapshot(t *testing.T) {
+	s := newStateTest(t, true)
+	answer, _ := s.holdSyncs()
+	s.change()
+	s.wantNoState()
+	answer()
+	s.add("added b")
+	s.ok(journal.SyncAll(t.Context(), s.Journal))
+	entries, err := journal.FromLog(s.cursor, 100)
+	if s.ok(err); len(entries) > 0 {
+		t.Errorf("before the snapshot: %q", show(entries))
+	}
+	s.want(s.cursor, "- snapshot a2", "added b3")
+}
+
 // stateTest is a journal with an object, and a sink that gets a snapshot.
 type stateTest struct {
 	*logTest
@@ -113,8 +130,8 @@ func (s *stateTest) poll() {
 	}
 }
 
-// want is what the sink gets: before the state is durable, and in all.
-func (s *stateTest) want() (before, all []string) {
+// entries is what the sink gets: before the state is durable, and in all.
+func (s *stateTest) entries() (before, all []string) {
 	if s.first {
 		return nil, []string{"snapshot a2"}
 	}
@@ -125,14 +142,14 @@ func (s *stateTest) want() (before, all []string) {
 func (s *stateTest) wantNoState() {
 	s.t.Helper()
 	s.poll()
-	if want, _ := s.want(); !slices.Equal(s.got, want) {
+	if want, _ := s.entries(); !slices.Equal(s.got, want) {
 		s.t.Errorf("before the state is durable: %q, want %q", s.got, want)
 	}
 }
 
 func (s *stateTest) wantState() {
 	s.t.Helper()
-	_, want := s.want()
+	_, want := s.entries()
 	for len(s.got) < len(want) {
 		entries, err := s.cursor.Read(s.t.Context(), 1)
 		s.ok(err)

@@ -79,6 +79,9 @@ func Poll(ctx context.Context, c *Cursor, limit int) ([]Entry, error) {
 	return c.poll(limit)
 }
 
+// FromLog is the part of a Read behind the look at whether a snapshot is to advance.
+func FromLog(c *Cursor, limit int) ([]Entry, error) { return c.fromLog(limit) }
+
 // WithSegment sets the size of segments, in bytes.
 func WithSegment(c Config, size int64) Config {
 	c.segment = size

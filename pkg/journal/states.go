@@ -131,8 +131,11 @@ func (s *states) due() bool {
 
 // bound is how far the log may be read before the snapshot advances.
 func (s *states) bound(to uint64) uint64 {
-	if s.step == stepLog {
+	switch {
+	case s.step == stepLog:
 		return min(to, s.until)
+	case s.first && s.step < stepStates: // also if the wait has just ended: what lies behind has its own sequences
+		return min(to, s.end)
 	}
 	return to
 }

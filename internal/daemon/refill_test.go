@@ -73,9 +73,6 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		t.Fatal(err)
 	}
 	t.Cleanup(manager.Close)
-	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
-		t.Fatal(err)
-	}
 	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
 		Journal: log, Durable: true,
 	}}
@@ -92,6 +89,10 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		t.Fatal(err)
 	}
 	p.all = []*delivery{one}
+	// The sink is there first: else it begins with a snapshot, and a target that was not listed has none.
+	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- one.Run(t.Context()) }()
 	t.Cleanup(func() {

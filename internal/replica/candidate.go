@@ -72,7 +72,7 @@ type following struct {
 	done   sync.WaitGroup
 }
 
-// Acquire follows whoever leads until this process leads, or ctx ends. It holds the directory meanwhile, and
+// Acquire follows the leader of the moment until this process leads, or ctx ends. It holds the directory meanwhile, and
 // has given it up when it returns: the caller opens the journal there, and calls Begin.
 func Acquire(ctx context.Context, o Options) (_ *Leadership, err error) {
 	o.Patience = cmp.Or(o.Patience, defaultPatience)

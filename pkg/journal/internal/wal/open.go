@@ -147,7 +147,7 @@ func (l *Log) suspect(before *start, clean, odd bool) {
 	samePower := before.Boot == l.options.Boot
 	l.Recovery.Suspect = l.Recovery.Suspect || !clean && !samePower || odd || l.options.Copied
 	// No power loss explains an odd end then. Without syncs one may have taken what sinks have.
-	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && samePower && !l.options.Copied || l.Recovery.Suspect && before.Unsynced
+	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && (samePower || l.options.Copied) || l.Recovery.Suspect && before.Unsynced
 }
 
 // noteRecovery makes the recovery file.

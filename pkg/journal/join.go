@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// join makes the sealed files those of the leader, and begins the active one from its start. Files of before stay
+// if the leader has the same.
+func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
+	if err := m.closeFile(); err != nil {
+		return err
+	}
+	for {
+		files, err := filesOf(ctx, leader)
+		if err != nil {
+			return err // it may be gone: until it answers, the copy stays what it is
+		}
+		err = m.joinFiles(ctx, leader, term, files)
+		if errors.Is(err, ErrNoFile) && ctx.Err() == nil {
+			continue // compaction has replaced it
+		}
+		if err != nil {
+			return err
+		}
+		m.version, m.goal, m.pending = files.Version, files.Active, nil
+		return m.begin(files.Active.Name)
+	}
+}
+
+// joinFiles has the sealed files of a list, and no others. A copy of an earlier moment of the same term stays
+// usable meanwhile. Any other one may have sequences that the leader has used again, so that goes first.
+func (m *Mirror) joinFiles(ctx context.Context, leader Leader, term int64, files Files) error {
+	m.mu.Lock()
+	earlier := m.state.Term == term && m.state.Is != copyPartial
+	if m.state.Term != term {
+		m.verified = map[string]bool{}
+	}
+	m.state.Term = term
+	m.mu.Unlock()
+	if earlier {
+		if err := m.note(copyStale); err != nil {
+			return err
+		}
+	} else {
+		if err := m.note(copyPartial); err != nil {
+			return err
+		}
+		if err := m.removeOthers(ctx, leader, files); err != nil {
+			return err
+		}
+	}
+	if err := m.copyMissing(ctx, leader, files); err != nil {
+		return err
+	}
+	return m.removeOthers(ctx, leader, files)
+}
+
+// errNoLog: what answers is no informd, or one of another format.
+var errNoLog = errors.New("the answer is not about the files of a log")
+
+// filesOf returns the list of a leader, if its names are those of a log: they become names of files here.
+func filesOf(ctx context.Context, leader Leader) (Files, error) {
+	files, err := leader.Files(ctx)
+	if err != nil {
+		return files, err
+	}
+	for _, f := range append([]File{files.Active}, files.Sealed...) {
+		if _, ok := segment.ParseName(f.Name); !ok {
+			return Files{}, fmt.Errorf("%w: %q", errNoLog, f.Name)
+		}
+	}
+	return files, nil
+}
+
+// removeOthers removes files that are not those of the leader.
+func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) error {
+	names, err := m.dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !ofLog(name) {
+			continue
+		}
+		if files.Has(name) {
+			same, err := m.same(ctx, leader, name)
+			if err != nil && !errors.Is(err, ErrNoFile) {
+				return err
+			}
+			if same {
+				continue
+			}
+		}
+		if err := m.dir.Remove(name); err != nil {
+			return err
+		}
+	}
+	return m.dir.Sync()
+}
+
+// copyMissing copies sealed files that are not here, or not the same.
+func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) error {
+	names, err := m.dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, f := range files.Sealed {
+		if slices.Contains(names, f.Name) {
+			if same, err := m.same(ctx, leader, f.Name); err != nil {
+				return err
+			} else if same {
+				continue
+			}
+		}
+		if err := m.copyFile(ctx, leader, f); err != nil {
+			return err
+		}
+		m.verify(f.Name)
+	}
+	return m.dir.Sync()
+}
+
+// same compares a sealed file with that of the leader, once in a term: no sealed file ever changes.
+func (m *Mirror) same(ctx context.Context, leader Leader, name string) (bool, error) {
+	m.mu.Lock()
+	known := m.verified[name]
+	m.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	mine, err := m.sum(name)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := leader.Sum(ctx, name)
+	if err == nil && mine == theirs {
+		m.verify(name)
+	}
+	return mine == theirs, err
+}
+
+// verify notes that a file is that of the leader.
+func (m *Mirror) verify(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.verified[name] = true
+}
+
+// copyFile copies a sealed file. It has its name when it is complete and synced.
+func (m *Mirror) copyFile(ctx context.Context, leader Leader, f File) error {
+	temporary := f.Name + segment.TemporarySuffix
+	if err := ignoreMissing(m.dir.Remove(temporary)); err != nil {
+		return err
+	}
+	open, err := m.dir.Create(temporary)
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for ended := false; err == nil && !ended; {
+		var c Chunk
+		if c, err = leader.Chunk(ctx, f.Name, size); err == nil {
+			_, err = open.WriteAt(c.Bytes, size)
+			size, ended = size+int64(len(c.Bytes)), c.Ended
+		}
+	}
+	if err == nil && f.Size > 0 && size != f.Size {
+		err = fmt.Errorf("%s has %d bytes, and the leader's has %d", f.Name, size, f.Size)
+	}
+	if err == nil {
+		err = open.Sync()
+	}
+	if err = errors.Join(err, open.Close()); err != nil {
+		return errors.Join(err, m.dir.Remove(temporary))
+	}
+	return m.dir.Rename(temporary, f.Name)
+}
+
+// sum is that of [Journal.Sum].
+func (m *Mirror) sum(name string) (string, error) {
+	f, err := m.dir.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -45,14 +45,7 @@ func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	d.follower.Store(&admin.Follower{})
 	l, err := replica.Acquire(ctx, replica.Options{
 		Kubernetes: d.kubernetes, Lease: r.Lease, Namespace: namespace, Duration: r.Duration, Address: r.Address,
-		Dir: d.config.Journal.Dir, Transport: replicaTransport(admin.TLS(d.config.Admin.TLS)), Encrypted: d.config.Admin.TLS.CertFile != "",
-		Token: func() (string, error) {
-			if d.config.Admin.TokenFile == "" {
-				return "", nil
-			}
-			return admin.ReadToken(d.config.Admin.TokenFile)
-		},
-		Server: &d.replica,
+		Dir: d.config.Journal.Dir, Peers: d.peers, Server: &d.replica,
 		Status: func(leader string, inSync bool) { d.follower.Store(&admin.Follower{Leader: leader, InSync: inSync}) },
 		Logger: d.logger,
 	})
@@ -64,11 +57,11 @@ func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	return l, nil
 }
 
-// replicaTransport reaches the admin servers of the other replicas, which have the same certificate. It
-// reads the files for each connection, as they may be new.
-func replicaTransport(files admin.TLS) http.RoundTripper {
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	return &http.Transport{
+// peers are the other replicas, which have the same certificate and token. The files are read each time, as
+// they may be new.
+func peers(c *config.Admin) replica.Peers {
+	files, dialer := admin.TLS(c.TLS), &net.Dialer{Timeout: 5 * time.Second}
+	transport := &http.Transport{
 		DialContext:     dialer.DialContext, // through no proxy: the token is for informd alone
 		IdleConnTimeout: time.Minute,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -79,6 +72,22 @@ func replicaTransport(files admin.TLS) http.RoundTripper {
 			return (&tls.Dialer{NetDialer: dialer, Config: c}).DialContext(ctx, network, address)
 		},
 	}
+	return replica.Peers{Transport: transport, Encrypted: c.TLS.CertFile != "", Token: func() (string, error) {
+		if c.TokenFile == "" {
+			return "", nil
+		}
+		return admin.ReadToken(c.TokenFile)
+	}}
+}
+
+// forward returns what serves an operator's look at objects while this process follows a leader; nil if
+// it leads, or if the leader would refuse its requests.
+func (d *Daemon) forward() http.Handler {
+	f := d.followerStatus()
+	if f == nil || f.Leader == "" || f.Leader == d.config.Replicas.Address || d.config.Admin.TokenFile == "" {
+		return nil
+	}
+	return d.peers.Forward(f.Leader, d.logger)
 }
 
 // namespaceFile has the namespace of the Pod.

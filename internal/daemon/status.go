@@ -19,7 +19,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.followerStatus, Operator: operator{d},
-		Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
+		Forward: d.forward, Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }

@@ -35,11 +35,8 @@ type Options struct {
 	Address string
 	// Dir is journal.dir.
 	Dir string
-	// Transport reaches the admin servers of the others, over TLS if Encrypted is set. Token returns what
-	// they want to be shown, empty for nothing.
-	Transport http.RoundTripper
-	Encrypted bool
-	Token     func() (string, error)
+	// Peers are the other replicas.
+	Peers Peers
 	// Server serves the log of this process while it leads.
 	Server *Server
 	// Status is called with the leader that this process follows, "" while there is none, and whether its copy
@@ -239,13 +236,9 @@ func (c *candidate) follow(ctx context.Context, now *record) {
 	if now.holder == "" || now.holder == c.client.me {
 		return
 	}
-	scheme := "http://"
-	if c.options.Encrypted {
-		scheme = "https://"
-	}
 	f := &following{leader: &remote{
-		client:  &http.Client{Transport: c.options.Transport, Timeout: c.options.Duration},
-		address: now.holder, base: scheme + now.holder + "/log", token: c.options.Token, me: c.client.me, term: now.term,
+		client: &http.Client{Transport: c.options.Peers.Transport, Timeout: c.options.Duration},
+		peers:  c.options.Peers, address: now.holder, me: c.client.me, term: now.term,
 	}}
 	f.leader.note(now)
 	ctx, f.stop = context.WithCancel(ctx)

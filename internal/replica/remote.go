@@ -17,11 +17,9 @@ import (
 
 // remote is a leader over HTTP. It implements [journal.Leader].
 type remote struct {
-	client *http.Client
-	// address is host:port, and base the URL of its /log. Token returns what a request shows.
-	address string
-	base    string
-	token   func() (string, error)
+	client  *http.Client
+	peers   Peers
+	address string // host:port
 	me      string
 	term    int64
 
@@ -105,14 +103,14 @@ const maxAnswer = 8 << 20
 func (r *remote) get(ctx context.Context, query url.Values) (http.Header, []byte, error) {
 	query.Set("replica", r.me)
 	query.Set("term", strconv.FormatInt(r.term, 10))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"?"+query.Encode(), http.NoBody)
+	at := r.peers.at(r.address, "/log")
+	at.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
+	if err == nil {
+		err = r.peers.authorize(request.Header)
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if token, err := r.token(); err != nil {
-		return nil, nil, err
-	} else if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := r.client.Do(request)
 	if err != nil {

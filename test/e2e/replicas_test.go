@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // pairDuration is the lease duration of the tests' replicas, in place of 8 s.
@@ -25,6 +29,7 @@ func newPair(t *testing.T, sinks ...string) *pair {
 	s := r.setup(logJournal + longHistory)
 	s.replicas = fmt.Sprintf("duration: %s", pairDuration)
 	s.sinks = strings.Join(append(sinks, s.sinks), "\n")
+	s.admin = fmt.Sprintf(", tokenFile: %q", writeFile(t, "token", "the token of both replicas\n"))
 	p := &pair{rig: r, leader: newInformd(t, s), follower: newInformd(t, s)}
 	p.leader.start()
 	p.leader.waitForLive(len(r.kinds))
@@ -86,6 +91,46 @@ func TestFollowerTakesOver(t *testing.T) {
 	}
 	end()
 	p.finish()
+}
+
+// TestFollowerShowsObjects: history, gaps and tail of a follower are those of its leader, and other commands
+// name the leader.
+func TestFollowerShowsObjects(t *testing.T) {
+	p := newPair(t)
+	var out lockedBuffer
+	tail := exec.CommandContext(t.Context(), informdBinary, "tail", "configmaps", "-o", "json", "--config", p.follower.config)
+	tail.Stdout, tail.Stderr = &out, &out
+	if err := tail.Start(); err != nil {
+		t.Fatal(err)
+	}
+	maps := p.client.Resource(configMapKind().gvr).Namespace("default")
+	n := 0
+	eventually(t, "the tail shows an event", func() bool {
+		n++
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("shown-", n)}}}
+		if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(out.String(), "shown-")
+	})
+	if err := tail.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v, %s", err, &out)
+	}
+	if text := p.follower.must("history", "configmaps/default/shown-1"); !strings.Contains(text, "added") {
+		t.Errorf("history: %s", text)
+	}
+	p.follower.must("gaps")
+	if text, code := p.follower.command("rewind", "--sink", "bus", "--since", "1m"); code != 1 || !strings.Contains(text, p.leader.admin) {
+		t.Errorf("rewind: %d, %s", code, text)
+	}
+	p.leader.kill()
+	eventually(t, "it answers by itself as leader", func() bool {
+		text, code := p.follower.command("history", "configmaps/default/shown-1")
+		return code == 0 && strings.Contains(text, "added")
+	})
 }
 
 // TestFrozenLeaderIsReplaced: a leader that stands still for longer than its lease does no harm when it goes

@@ -108,7 +108,8 @@ func (s *Watcher) Start(tm listwatch.Timing) {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	for _, d := range s.watches {
-		s.ended.Go(func() { d.watch.Run(ctx, tm) })
+		d.watch.SetTiming(tm)
+		s.ended.Go(func() { d.watch.Run(ctx) })
 	}
 }
 

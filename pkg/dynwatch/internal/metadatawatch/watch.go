@@ -83,9 +83,13 @@ func New(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user Use
 	return &Watch{Source: s, User: user, labelled: true, held: make(map[string]uint64)}, err
 }
 
-// Run follows the objects until ctx ends.
-func (m *Watch) Run(ctx context.Context, tm listwatch.Timing) {
+// SetTiming is to be called before Run, and before anyone uses the source.
+func (m *Watch) SetTiming(tm listwatch.Timing) {
 	m.timing, m.Source.Failures = tm, &listwatch.Failures{After: tm.Failing}
+}
+
+// Run follows the objects until ctx ends.
+func (m *Watch) Run(ctx context.Context) {
 	m.resetPause()
 	for ctx.Err() == nil {
 		err := m.follow(ctx)

@@ -81,7 +81,7 @@ func (x *index) run(ctx context.Context) {
 		if err == nil {
 			following, moved := context.WithCancel(ctx)
 			x.moved, x.followed = moved, false
-			w.Run(following, x.timing)
+			w.Run(following)
 			moved()
 			if x.followed {
 				pause = fresh
@@ -112,10 +112,12 @@ func (x *index) find(ctx context.Context) (*metadatawatch.Watch, error) {
 	if err != nil {
 		return nil, err
 	}
+	w := &metadatawatch.Watch{Source: source, User: x}
+	w.SetTiming(x.timing)
 	x.mu.Lock()
 	x.source = source
 	x.mu.Unlock()
-	return &metadatawatch.Watch{Source: source, User: x}, nil
+	return w, nil
 }
 
 // resolve looks the resource of a kind up, in the version that the server prefers.

@@ -108,7 +108,8 @@ func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
 		var loop sync.WaitGroup
-		loop.Go(func() { n.watch.Run(ctx, tm) })
+		n.watch.SetTiming(tm)
+		loop.Go(func() { n.watch.Run(ctx) })
 		n.stop = func() {
 			cancel()
 			loop.Wait()

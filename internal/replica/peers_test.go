@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -106,7 +105,7 @@ func unavailable(t *testing.T, url string) {
 func TestForwardWithoutToken(t *testing.T) {
 	p := replica.Peers{Transport: http.DefaultTransport, Token: func() (string, error) { return "", errors.New("no such file") }}
 	w := httptest.NewRecorder()
-	p.Forward("127.0.0.1:1", slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/tail", http.NoBody))
+	p.Forward("127.0.0.1:1", slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tail", http.NoBody))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "no such file") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}

@@ -156,7 +156,7 @@ func (n *node) lead(ctx context.Context) error {
 	l, err := replica.Acquire(ctx, replica.Options{
 		Kubernetes: &rest.Config{Host: n.api.URL, WrapTransport: func(rt http.RoundTripper) http.RoundTripper { return transport{rt, &n.isolated} }},
 		Lease:      "informd", Namespace: "default", Duration: duration, Address: n.address(), Dir: n.dir, Patience: n.patience,
-		Peers: replica.Peers{Transport: transport{&http.Transport{DisableKeepAlives: true}, &n.cut}, Token: func() (string, error) { return "", nil }},
+		Peers:  replica.Peers{Transport: transport{&http.Transport{DisableKeepAlives: true}, &n.cut}, Token: func() (string, error) { return "", nil }},
 		Server: &n.server, Status: func(_ string, inSync bool) { n.inSync.Store(inSync) }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

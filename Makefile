@@ -51,7 +51,7 @@ CORE_TESTS := ^(TestUsage|TestFollowerTakesOver|TestUnreachableAPIServer|TestSig
 	TestRestartEmitsNothing|TestAPIServerKilledAndRestarted|TestKilledUnderLoad)$$
 # The other end-to-end tests that measure time or memory: nothing runs beside them.
 MEASURED_TESTS := ^(TestBacklogStopsNobody|TestFootprint|TestLargeHistoryStopsNobody|TestLeaderElection|TestManyDefinitions|TestManyNamespaces|$\
-	TestManyReplayedResources|TestManyTargets|TestReloads|TestRestartWithManyObjects|TestResync|TestServerThatIgnoresLimits)$$
+	TestManyReplayedResources|TestManyTargets|TestReloads|TestRestartWithManyObjects|TestServerThatIgnoresLimits)$$
 # Minutes of a run of random faults. Without SEED the clock gives the seed.
 MINUTES ?= 10
 # The faults that CI runs: they need only processes and network links.

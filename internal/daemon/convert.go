@@ -94,7 +94,7 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
 			EmitWhen:    dynwatch.EmitWhen{Changed: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop},
 			SinkFilters: r.Asked(c.Sinks),
-			Actor:       r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), Resync: r.ResnapshotEvery,
+			Actor:       r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), ResnapshotEvery: r.ResnapshotEvery,
 		}
 	}
 	return all

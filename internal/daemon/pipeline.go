@@ -31,6 +31,8 @@ type pipeline struct {
 	now        context.Context //nolint:containedctx // that of Run, for sinks that are added later
 
 	destinations *destinations
+	// repeating has the objects of targets with resnapshotEvery announced again.
+	repeating repeating
 
 	mu  sync.Mutex
 	all []*delivery // in the order of the config
@@ -189,6 +191,7 @@ func (p *pipeline) start() error {
 	if err := p.manager.Apply(wanted(p.config)); err != nil {
 		return errors.Join(err, p.drain(p.now))
 	}
+	p.repeating.start(p.now, p)
 	return nil
 }
 
@@ -205,6 +208,7 @@ func (p *pipeline) warnOfWaiting() {
 // drain ends the watches, then delivers what the journal holds, within the grace
 // period, and closes the journal.
 func (p *pipeline) drain(now context.Context) error {
+	p.repeating.end()
 	p.manager.Close()
 	draining, cancel := context.WithTimeout(now, grace)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -42,6 +43,20 @@ func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot) (objec
 // down as well: when it returns without an error, the destination has them.
 func (r *Runner) Refill(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
 	return r.resnapshotWithin(ctx, what, math.MaxInt64)
+}
+
+// Repeat is [Runner.Resnapshot] of one target for a schedule: it does not wait, and asks for nothing while
+// an earlier one of the target is not complete.
+func (r *Runner) Repeat(ctx context.Context, what journal.Resnapshot) {
+	same := func(one journal.Resnapshot) bool { return one.Begin[0].Target == what.Begin[0].Target }
+	if slices.ContainsFunc(r.orders.requests(), same) {
+		r.options.Logger.Warn("scheduled re-snapshot left out; the sink has not had the one before", "target", what.Begin[0].Target,
+			"next", "raise resnapshotEvery, or make the sink faster")
+		return
+	}
+	if _, err := r.order(ctx, what); err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
+		r.options.Logger.Warn("scheduled re-snapshot left out", "target", what.Begin[0].Target, "err", err)
+	}
 }
 
 // resnapshotWithin waits for a sink that is down for some time.

@@ -408,6 +408,34 @@ func (k *keepingJournal) runs() (runs []uint64) {
 	return runs
 }
 
+// TestRepeat: a schedule asks again while the sink is down, and the sink gets the objects once.
+func TestRepeat(t *testing.T) {
+	j := &keepingJournal{repeating: newRepeating(t, 10)}
+	var up atomic.Bool
+	s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+		if !up.Load() {
+			return 0, errDown
+		}
+		return len(batch), nil
+	}}
+	g := start(t, j, s, nil)
+	for run := range uint64(3) {
+		g.Repeat(t.Context(), again(run+1))
+	}
+	if runs := j.runs(); len(runs) != 1 || runs[0] != 1 {
+		t.Errorf("runs %v are pending, want the first one", runs)
+	}
+	up.Store(true)
+	until(t, "it is complete", func() bool { return len(j.runs()) == 0 })
+	g.Repeat(t.Context(), again(4))
+	until(t, "the next one is complete", func() bool { _, ended := ofRun(s, 4); return ended && len(j.runs()) == 0 })
+	for run, want := range map[uint64]int{1: 10, 2: 0, 3: 0, 4: 10} {
+		if n, _ := ofRun(s, run); n != want {
+			t.Errorf("%d objects in run %d, want %d", n, run, want)
+		}
+	}
+}
+
 // TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
 // ends. The next one makes them, in their order and with their runs.
 func TestResnapshotOutlivesTheRunner(t *testing.T) {

@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -43,15 +44,45 @@ func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	targets, run, err := m.toResnapshot(resource)
 	all := journal.Resnapshot{Run: run}
 	for _, r := range targets {
-		s := statusOf(r.target.Spec, r.target.Status)
-		begin := event.Event{
-			Time: time.Now(), Cluster: m.options.Cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
-			Epoch: s.Epoch, Replay: true,
-		}
-		end := begin
-		begin.SetBound(event.Begin, run, s.ResourceVersion)
-		end.SetBound(event.Synced, run, s.ResourceVersion)
-		all.Begin, all.End = append(all.Begin, begin), append(all.End, end)
+		m.bracket(&all, r)
 	}
 	return all, err
+}
+
+// Due returns re-snapshots, each of one target with a new run, of the targets whose
+// [Resource.ResnapshotEvery] comes round after one time and not after another. It does so at
+// fixed times, which differ between targets. A target without a first list has none.
+func (m *Manager) Due(after, until time.Time) (due []journal.Resnapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.sorted() {
+		if every := r.target.Spec.ResnapshotEvery; every > 0 && r.target.Status.Synced.Load() && comesRound(r.target.Name, every, after, until) {
+			one := journal.Resnapshot{Run: m.runs.Next()}
+			m.bracket(&one, r)
+			due = append(due, one)
+		}
+	}
+	return due
+}
+
+// comesRound reports whether a period of a target begins after one time and not after another.
+func comesRound(target string, every time.Duration, after, until time.Time) bool {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(target)) // never fails
+	phase := int64(h.Sum64() % uint64(every))
+	round := func(at time.Time) int64 { return (at.UnixNano() - phase) / int64(every) }
+	return round(until) > round(after)
+}
+
+// bracket adds a target to a re-snapshot.
+func (m *Manager) bracket(all *journal.Resnapshot, r *running) {
+	s := statusOf(r.target.Spec, r.target.Status)
+	begin := event.Event{
+		Time: time.Now(), Cluster: m.options.Cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
+		Epoch: s.Epoch, Replay: true,
+	}
+	end := begin
+	begin.SetBound(event.Begin, all.Run, s.ResourceVersion)
+	end.SetBound(event.Synced, all.Run, s.ResourceVersion)
+	all.Begin, all.End = append(all.Begin, begin), append(all.End, end)
 }

@@ -21,7 +21,7 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
 		StaleTold: 10 * backoff,
-		Periods:   catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff, Unserved: 10 * backoff, Withdrawn: 20 * backoff}, Clock: m.timing.Clock,
+		Periods:   catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff, Unserved: 10 * backoff, Withdrawn: 20 * backoff},
 	}
 }
 
@@ -61,7 +61,3 @@ func (m *Manager) SetLimits(l Limits) {
 func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
 	return plan(ctx, kubernetes, wanted, 0, estimate.Bounds{Listed: listed, Asked: asked})
 }
-
-// SetClock replaces the clock by which objects fall due to be announced anew, of
-// targets that start from now on.
-func (m *Manager) SetClock(clock func() time.Time) { m.timing.Clock = clock }

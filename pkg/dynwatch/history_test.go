@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -259,19 +258,6 @@ func TestRollbackUnderOpenWatches(t *testing.T) {
 			r.rolledBack()
 		})
 	}
-}
-
-// Objects that fall due to be announced again are read by name.
-func TestRollbackFoundByAResync(t *testing.T) {
-	api, c := fourObjects(t), newHandClock()
-	r := startResync(t, api, c, resynced())
-	sinceBackup()["all kinds"](api)
-	r.caughtUp()
-	api.restore(104, 200)
-	r.caughtUp()
-	r.pass(c, time.Hour)
-	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
-	r.caughtUp()
 }
 
 // A list that is older than what was announced proves nothing, nor does an answer of a

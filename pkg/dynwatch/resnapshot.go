@@ -75,17 +75,7 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 	default:
 		return nil, 0, fmt.Errorf("resnapshot %q: %w: the name is ambiguous, add the group: %q", resource, ErrUnknownResource, found)
 	}
-	targets = of[found[0]]
-	return targets, m.newRun(targets), nil
-}
-
-// newRun returns a run that is like no other.
-func (m *Manager) newRun(targets []*running) uint64 {
-	run := m.runs.Next()
-	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.Resnapshots.Schedule.Begins(run) }) {
-		run = m.runs.Next()
-	}
-	return run
+	return of[found[0]], m.runs.Next(), nil
 }
 
 // resnapshot has the target's loop make a snapshot.

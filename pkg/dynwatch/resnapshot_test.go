@@ -309,22 +309,3 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
-
-// A resync spares what a snapshot on request has announced since its round began.
-func TestResyncAfterAResnapshot(t *testing.T) {
-	api, c := fourObjects(t), newHandClock()
-	c.at = time.Now().Truncate(time.Hour)
-	r := startResync(t, api, c, resynced())
-	x := r.resnapshot()
-	r.pass(c, time.Hour)
-	for _, id := range r.reannounced() {
-		if _, run, _ := event.ParseID(id); run != x.Run {
-			t.Errorf("%s", id)
-		}
-	}
-	r.pass(c, time.Hour)
-	if n := len(r.reannounced()); n != 8 {
-		t.Errorf("%d objects in two rounds", n)
-	}
-	checkStream(t, r.log.all(), api)
-}

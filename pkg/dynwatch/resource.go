@@ -83,9 +83,9 @@ type Resource struct {
 	Actor, Owner bool
 	// Changes selects what modified events contain beside the object.
 	Changes Changes
-	// Resync is the period in which every object is announced once more: 0 for never, at least
-	// MinResync. The config calls it resnapshotEvery.
-	Resync time.Duration
+	// ResnapshotEvery is the period in which [Manager.Due] returns the resource: 0 for never, at
+	// least MinResnapshot.
+	ResnapshotEvery time.Duration
 }
 
 // EmitWhen says which updates of an object become events. An update is compared with the object's
@@ -110,8 +110,8 @@ type Changes struct {
 	Old bool
 }
 
-// MinResync is the least period of [Resource.Resync].
-const MinResync = time.Minute
+// MinResnapshot is the least period of [Resource.ResnapshotEvery].
+const MinResnapshot = time.Minute
 
 // ResourceError is a fault of one resource of a wanted set. Errors of [Manager.Apply] and
 // [Manager.Check] join one for each fault.
@@ -173,8 +173,8 @@ func (r Resource) validate() error {
 	if err := r.validateNamespaces(); err != nil {
 		return err
 	}
-	if r.Resync != 0 && r.Resync < MinResync {
-		return fmt.Errorf("resnapshotEvery %s: want at least %s, or 0 for none", r.Resync, MinResync)
+	if r.ResnapshotEvery != 0 && r.ResnapshotEvery < MinResnapshot {
+		return fmt.Errorf("resnapshotEvery %s: want at least %s, or 0 for none", r.ResnapshotEvery, MinResnapshot)
 	}
 	if _, err := labels.Parse(r.LabelSelector); err != nil {
 		return fmt.Errorf("label selector: %w", err)
@@ -212,7 +212,7 @@ func (r Resource) filters() (*emit.Filters, error) {
 func (r Resource) specs() []spec.Spec {
 	one := spec.Spec{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata, Exact: r.Exact,
-		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, Resync: r.Resync,
+		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, ResnapshotEvery: r.ResnapshotEvery,
 		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.Actor, Owner: r.Owner}, Changes: emit.Changes(r.Changes)},
 	}
 	one.Rules, _ = r.rules()     // was checked

@@ -276,7 +276,7 @@ func TestChangeAfterARollback(t *testing.T) {
 	api.put("b", "one", "")
 	r.allLive()
 	changed := things()
-	changed.Namespaces, changed.Resync = []string{"a", "b"}, time.Hour
+	changed.Namespaces, changed.ResnapshotEvery = []string{"a", "b"}, time.Hour
 	if err := r.manager.Apply([]dynwatch.Resource{changed}); err != nil {
 		t.Fatal(err)
 	}

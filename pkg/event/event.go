@@ -119,8 +119,8 @@ type Event struct {
 	// of etcd starts a new one, and so do objects that return after their announced deletion.
 	// The higher epoch is newer; revisions compare within one epoch only.
 	Epoch uint64
-	// Run groups the events of a snapshot (with its Begin and Synced), of a round of
-	// `resnapshotEvery`, or of a redelivery to one sink (see Redelivered). Later runs of a target have
+	// Run groups the events of a snapshot (with its Begin and Synced), or
+	// of a redelivery to one sink (see Redelivered). Later runs of a target have
 	// higher numbers. 0 is none.
 	Run uint64
 	// Replay marks an event that informd did not see live: a reconcile, a history walk or a

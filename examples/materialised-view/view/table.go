@@ -96,7 +96,7 @@ func (t *table) apply(e *event) {
 }
 
 // redelivered reports whether the event has a run that is not the run of an open snapshot:
-// after a rewind, from the dead letters, or of `resnapshotEvery`. Newer events may have
+// after a rewind, or from the dead letters. Newer events may have
 // come before it.
 func (t *table) redelivered(e *event) bool {
 	if e.run == 0 {

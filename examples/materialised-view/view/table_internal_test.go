@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 		"a newer end again":  {"left a u1 5; deleted a u1 9 r7; modified a u1 8 r8", ""},
 		"an end of another":  {"deleted a u1 9; added a u2 10; left a u1 5 r7; modified a u1 8 r8", "a:u2:10"},
 		"back, then again":   {"left a u1 50 e1; begin r1; snapshot a u1 5 r1; synced r1; modified a u1 6 r7", "a:u1:6"},
-		"resnapshotEvery":    {"added a u1 5 o1; snapshot a u1 5 o2 r7; left a u1 5 o3; snapshot a u1 5 o2 r8", ""},
+		"without bounds":     {"added a u1 5 o1; snapshot a u1 5 o2 r7; left a u1 5 o3; snapshot a u1 5 o2 r8", ""},
 		"swept":              {"added a u1 5; added b u2 6; begin r7; snapshot a u1 5 r7; synced r7", "a:u1:5"},
 		"alive by a change":  {"added a u1 5; added b u2 6; begin r7; modified b u2 8; snapshot a u1 5 r7; synced r7", "a:u1:5 b:u2:8"},
 		"another end":        {"added a u1 5; begin r7; synced r8", "a:u1:5"},

@@ -45,9 +45,6 @@ type Mark struct {
 	Torn bool   `json:"torn,omitempty"`
 	// Proven is up to where lists and frames have proven the stream, 0 if that is RV.
 	Proven uint64 `json:"proven,omitempty"`
-	// Resynced is up to when due objects had their re-snapshot, in nanoseconds since
-	// 1970.
-	Resynced int64 `json:"resynced,omitempty"`
 	// BoundsMissing: the log has no begin and synced event of this target, because another
 	// target announced its objects.
 	BoundsMissing bool `json:"boundsMissing,omitempty"`

@@ -17,8 +17,6 @@ type Timing struct {
 	// audit is the time from one audit to the next, give or take a quarter; 0 for
 	// none.
 	AuditEvery time.Duration
-	// Clock is the clock of scheduled re-snapshots.
-	Clock func() time.Time
 }
 
 // DefaultTiming are the periods of the daemon.
@@ -31,6 +29,6 @@ func DefaultTiming() Timing {
 		},
 		StaleTold:  10 * time.Second,
 		Periods:    catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second, Unserved: 10 * time.Second, Withdrawn: 10 * time.Minute},
-		AuditEvery: time.Hour, Clock: time.Now,
+		AuditEvery: time.Hour,
 	}
 }

@@ -10,19 +10,13 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/schedule"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 )
 
-// Objects are announced again when they are due (resync.go) and when a caller asks
-// for it (resnapshot.go). Either way a reader beside the loop reads them from the
-// API server, one at a time, and the loop appends each between two frames, if the
-// index says that it is what was announced last. An older state than that is never
+// A reader beside the loop reads the objects from the API server, one at a time, and the
+// loop appends each between two frames, if the index says that it is what was announced last. An older state than that is never
 // announced, as a newer one was since; a newer one neither, as the watch is about to
 // bring it, and what was between the two.
-
-// reannounceStep is the least time between two readings of what has fallen due.
-const reannounceStep = 50 * time.Millisecond
 
 // Repeater announces the objects of a target again.
 type Repeater struct {
@@ -30,16 +24,12 @@ type Repeater struct {
 	// BoundsMissing is the run of the re-snapshot that emits the first begin and synced events
 	// of the target, 0 if the log has them.
 	BoundsMissing uint64
-	Schedule      schedule.Schedule
 	// Requests are snapshots on request, of which one is under way at a time.
 	Requests   chan Request
 	resnapshot *resnapshot
-	// failing could not be read failures times in a row.
-	failing  schedule.Due
-	failures int
 	// reader is what is being read, nil if nothing is.
 	reader *reader
-	// Timer says when to look again.
+	// Timer says when to go on.
 	Timer *time.Timer
 	// Backoff follows requests to the API server that fail; each series begins with fresh.
 	backoff, fresh wait.Backoff
@@ -48,8 +38,7 @@ type Repeater struct {
 // New returns the Repeater of a target.
 func New(s *sweep.Sweeper) *Repeater {
 	t := &Repeater{
-		Sweeper: s, Schedule: schedule.New(s.Name, s.Spec.Resync, s.Timing.Clock),
-		Requests: make(chan Request), Timer: time.NewTimer(s.Timing.Tick),
+		Sweeper: s, Requests: make(chan Request), Timer: time.NewTimer(s.Timing.Tick),
 		fresh: kube.Backoff(5*s.Timing.Backoff, 10*s.Timing.BackoffCap),
 	}
 	t.Timer.Stop()
@@ -66,12 +55,9 @@ type reader struct {
 	stop    func()
 }
 
-// Object is an object as it is now, if there is one.
+// Object is an object as it is now.
 type Object struct {
 	object frame.Object
-	there  bool
-	// at is the revision of a reading by name, 0 of a list.
-	at uint64
 	// bad is set if it cannot be passed on.
 	bad *frame.Malformed
 }
@@ -121,23 +107,16 @@ func (t *Repeater) Objects() <-chan Object {
 // Idle reports whether no re-snapshot is in progress.
 func (t *Repeater) Idle() bool { return t.reader == nil && t.resnapshot == nil }
 
-// Continue begins to read the objects that are due, if any are.
+// Continue goes on with a re-snapshot that is in progress.
 func (t *Repeater) Continue(ctx context.Context) {
 	s := t.resnapshot
 	switch {
-	case t.reader != nil:
-	case !t.Whole():
-		t.lookAgain(t.Timing.Tick)
-	case s != nil && !s.listed:
+	case s == nil || s.listed || t.reader != nil:
+	case t.Whole():
 		t.read(ctx, t.lister())
-	case s == nil && t.Spec.Resync > 0:
-		t.resync(ctx)
+	default:
+		t.Timer.Reset(t.Timing.Tick)
 	}
-}
-
-// lookAgain has the loop look for what is to be read, a while later.
-func (t *Repeater) lookAgain(wait time.Duration) {
-	t.Timer.Reset(min(max(wait, reannounceStep), t.Timing.Tick))
 }
 
 // Next takes an object from the reader, or its end.
@@ -148,43 +127,30 @@ func (t *Repeater) Next(ctx context.Context, p Object, more bool) error {
 	t.backoff = t.fresh
 	t.Status.Alive()
 	if p.bad != nil {
-		if err := t.Reject(ctx, p.bad); err != nil {
-			return err
-		}
+		return t.Reject(ctx, p.bad)
 	}
-	if t.resnapshot != nil {
-		return t.resnapshotted(ctx, &p)
-	}
-	return t.resynced(ctx, &p)
+	return t.resnapshotted(ctx, &p.object)
 }
 
 // readToEnd is what follows the end of a reader.
 func (t *Repeater) readToEnd(ctx context.Context) error {
 	r := t.reader
 	t.StopReader()
-	s := t.resnapshot
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		t.reannounceLater(ctx, r.err)
-	case s != nil:
-		if err := t.CheckHistory(ctx, &s.against, r.rv); err != nil {
-			return err
-		}
-		t.listed(r.rv)
-		fallthrough
-	default:
-		t.lookAgain(0)
+		return nil //nolint:nilerr // the watch goes on
 	}
+	if err := t.CheckHistory(ctx, &t.resnapshot.against, r.rv); err != nil {
+		return err
+	}
+	t.listed(r.rv)
 	return nil
 }
 
 // reannounceLater is what follows a failure to read: neither the watch nor the
 // target's state is touched by it.
 func (t *Repeater) reannounceLater(ctx context.Context, err error) {
-	switch {
-	case t.resnapshot == nil:
-		t.leaveOut(err)
-	case !t.listAnew(ctx, err):
+	if !t.listAnew(ctx, err) {
 		return
 	}
 	pause := t.backoff.Step()

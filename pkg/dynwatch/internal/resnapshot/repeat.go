@@ -11,7 +11,7 @@ import (
 )
 
 // resnapshotAttempts is how often in a row a snapshot on request may fail to read
-// objects before it is given up, and a scheduled one an object before it is left out.
+// objects before it is given up.
 const resnapshotAttempts = 6
 
 // errInterrupted: the target ended during a snapshot on request.
@@ -88,7 +88,7 @@ func (t *Repeater) lister() func(ctx context.Context, take func(Object) error) (
 			if !filter.Covers(o.Namespace) || len(o.Data) == 0 {
 				return nil
 			}
-			return take(Object{object: *o, there: true})
+			return take(Object{object: *o})
 		})
 	}
 }
@@ -96,11 +96,8 @@ func (t *Repeater) lister() func(ctx context.Context, take func(Object) error) (
 // resnapshotted announces a listed object again if it is what was announced last. If
 // it is older, the newer one was announced since the snapshot began; if it is newer,
 // the watch is about to bring it.
-func (t *Repeater) resnapshotted(ctx context.Context, p *Object) error {
-	s, o := t.resnapshot, &p.object
-	if !p.there {
-		return nil // it was rejected
-	}
+func (t *Repeater) resnapshotted(ctx context.Context, o *frame.Object) error {
+	s := t.resnapshot
 	s.failures = 0
 	e := t.Index.Get(o.Namespace, o.Name)
 	s.against.Note(t.Index, e, listwatch.ListedOf(o))

@@ -24,7 +24,7 @@ type Spec struct {
 	// Exact says that objects stay as the API server sends them.
 	Exact                        bool
 	LabelSelector, FieldSelector string
-	Resync                       time.Duration
+	ResnapshotEvery              time.Duration
 	// Namespaces are what a watch of all namespaces is filtered by.
 	Namespaces selection.Rule
 	// Earlier are the groups of entries before it, see [catalog.Wanted].

@@ -16,7 +16,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 	m := checkpoint.Mark{
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
-		Resynced: t.Resnapshots.Schedule.Position(), Custom: t.Resolver.Notice.Custom.Load(),
+		Custom: t.Resolver.Notice.Custom.Load(),
 		Proven: t.Proven, BoundsMissing: t.Resnapshots.BoundsMissing != 0, HeldBackBy: t.HeldBackBy,
 	}
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
@@ -55,7 +55,6 @@ func (t *Target) restore(ctx context.Context) error {
 		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
 	}
 	m := r.Mark
-	t.Resnapshots.Schedule.GoOn(m.Resynced)
 	t.Epoch = max(t.Epoch, m.Epoch)
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.Marked && t.Index.Len() == 0 {

@@ -103,9 +103,6 @@ func completeHelp(cmd *cobra.Command) {
 // unknownCommand returns the error of a subcommand that does not exist, with the one that
 // was probably meant.
 func unknownCommand(parent *cobra.Command, name string) error {
-	if now := renamedCommands()[strings.TrimPrefix(parent.CommandPath()+" "+name, "informd ")]; now != "" {
-		return misused("command %q was renamed: use informd %s", name, now)
-	}
 	if !parent.HasParent() && isConfigFile(name) {
 		return misused("unknown command %q: did you mean informd run --config %[1]s?", name)
 	}
@@ -127,23 +124,6 @@ func subcommands(parent *cobra.Command) (names []string) {
 	return names
 }
 
-// renamedCommands maps former commands to those of today.
-func renamedCommands() map[string]string {
-	return map[string]string{"replay": "rewind", "deadletters replay": "deadletters redeliver"}
-}
-
-// renamedFlags maps former flags of a command to what replaces them.
-func renamedFlags(cmd *cobra.Command) map[string]string {
-	switch {
-	case cmd.Name() == "resnapshot":
-		return map[string]string{"resource": "informd resnapshot <resource>, as in informd resnapshot deployments.apps"}
-	case cmd.Flags().Lookup("server") != nil:
-		return map[string]string{"admin-listen": "--server http://HOST:PORT", "admin-socket": "--server unix:///PATH"}
-	default:
-		return nil
-	}
-}
-
 // flagError returns the error of a flag, with the flag or command that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
@@ -155,9 +135,6 @@ func flagError(cmd *cobra.Command, err error) error {
 		return misused("%v", err)
 	case !cmd.HasParent():
 		return misused("%v: a command comes first, as in informd run --config config.yaml", err)
-	}
-	if now := renamedFlags(cmd)[unknown.GetSpecifiedName()]; now != "" {
-		return misused("--%s was renamed: use %s", unknown.GetSpecifiedName(), now)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -121,10 +121,6 @@ func (r *reading) member(in *document.Node, p document.Pair, path string, all []
 // reported as missing as well; mistakes in it are, if it is there.
 func (r *reading) unknown(in *document.Node, p document.Pair, path string, known []string) {
 	at := document.Join(path, p.Key)
-	if to, ok := newName(at, known); ok {
-		r.renamed(in, p, path, to)
-		return
-	}
 	meant, hint, ok := habit(p.Key, known)
 	if !ok && document.Glued(p.Key) {
 		hint, ok = document.SpaceMissing, true
@@ -207,8 +203,9 @@ func (r *reading) scalar(n *document.Node, path string, f config.Field) {
 		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.Enum, ", "), n.Kind)
 		return
 	}
-	if message, ok := renamedValue(path, n.Text); ok {
-		r.Add(n.At, path, "%s %s", document.Quote(n.Text), message)
+	if path == "journal.type" && (n.Text == "embedded" || n.Text == "nats") {
+		r.Add(n.At, path, "%s was replaced by %s, the default: informd has a log of its own in journal.dir, and begins it with a snapshot; for high availability, set replicas",
+			document.Quote(n.Text), config.JournalLog)
 		return
 	}
 	if config.IsPlainString(f.Value) && n.Kind != document.Text {

@@ -41,9 +41,6 @@ func Load(from Source) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if renamed := renamedVariables(os.Environ()); len(renamed) > 0 {
-		return nil, renamed
-	}
 	c.Warnings = append(strays(os.Environ(), body), c.Warnings...)
 	return c, nil
 }

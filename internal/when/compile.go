@@ -156,9 +156,7 @@ func (c *Compiler) oldIn(text string, parsed *cel.Ast) *Problem {
 // problem makes CEL's message about a text readable.
 func (c *Compiler) problem(text string, e *common.Error) Problem {
 	p := Problem{Line: max(1, e.Location.Line()), Col: max(0, e.Location.Column()) + 1, Message: flat(e.Message)}
-	if strings.HasPrefix(p.Message, "undeclared reference to 'old'") {
-		p.Message = "old was renamed: use " + oldObject
-	} else if name := found(`^undeclared reference to '([^']*)'`, p.Message); name != "" {
+	if name := found(`^undeclared reference to '([^']*)'`, p.Message); name != "" {
 		p.Message = fmt.Sprintf("there is no %q", name)
 		p.Unknown, p.Known, p.Expected = name, c.names, variables()
 	} else if name := found(`^undefined field '([^']*)'`, p.Message); name != "" {

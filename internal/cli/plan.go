@@ -21,11 +21,9 @@ and one row for a wildcard without any.
 SCOPE       one watch of the cluster, or one per namespace
 NAMESPACES  the namespaces of the target, and how many match now
 STATE       ready, or why informd cannot watch the resource now
-OBJECTS     number of objects in these namespaces
-SIZE        size of a list of them; ~ marks an estimate, > a lower bound
-MISSING     verbs that the credentials lack
-REACH       how long informd can be down without a gap, as a number of revisions of the
-            cluster: from the watch cache, and from etcd`,
+OBJECTS     number of objects in these namespaces, as the API server counts them; with a
+            selector it does not: > marks a lower bound
+MISSING     verbs that the credentials lack`,
 		Example: `informd plan -c config.yaml
 informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
 		Annotations: exitCodes("0 informd can watch everything, now or when it is served, " +

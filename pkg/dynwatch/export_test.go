@@ -1,13 +1,9 @@
 package dynwatch
 
 import (
-	"context"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -54,10 +50,4 @@ func (m *Manager) Limits() Limits {
 // SetLimits replaces them.
 func (m *Manager) SetLimits(l Limits) {
 	m.limits.Requests, m.limits.Bodies, m.limits.Time, m.limits.Revisions = l.Requests, l.Bodies, l.Time, l.Revisions
-}
-
-// PlanCounting is [Plan] that looks at no more than so many objects one by one, and
-// asks no more than so many namespaces.
-func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, 0, estimate.Bounds{Listed: listed, Asked: asked})
 }

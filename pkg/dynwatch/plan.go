@@ -18,9 +18,9 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
@@ -78,29 +78,21 @@ type TargetPlan struct {
 	// allow on the resource, MissingNamespaceVerbs those on the Namespaces, whose labels
 	// a NamespaceSelector needs. They are also empty if the API server does not say.
 	MissingVerbs, MissingNamespaceVerbs []string
-	// ResourceVersion is the revision of the list that the other numbers are from, 0
-	// if there was none: they are not known then. It counts the changes of everything
-	// that the API server stores, not of this resource alone.
+	// ResourceVersion is the revision of the list that Objects is from, 0 if that is not known.
 	ResourceVersion uint64
-	// Objects is the number of objects in the namespaces of the target. More: there are more
-	// objects, and only a complete list would count them. Estimated: the number was
-	// extrapolated from some of the namespaces.
-	Objects         int
-	More, Estimated bool
-	// Bytes is what a list of all objects has, by the mean size of Weighed of them: an
-	// estimate unless these are all.
-	Bytes   uint64
-	Weighed int
-	// WatchFrom is the oldest revision from which a watch can begin, EtcdFrom about
-	// the oldest one that etcd still has and never less; 0 is not known, and 1 the
-	// beginning. How many revisions one can go back without a gap is the difference to
-	// ResourceVersion.
-	WatchFrom, EtcdFrom uint64
+	// Objects is the number of objects in the namespaces of the target, as the API server counts
+	// them. More: there are more, and only a complete list would count them.
+	Objects int
+	More    bool
 }
 
 const (
 	// plansAtOnce is how many targets are asked about at a time.
 	plansAtOnce = 4
+	// mostAsked is how many namespaces of a filtered target are asked how many objects they have, and
+	// mostRead how many objects are counted in the answer of a server that ignores limits.
+	mostAsked = 50
+	mostRead  = 5000
 	// planTimeout bounds the asking about one target, greetTimeout the wait for the
 	// first answer of the API server.
 	planTimeout  = 30 * time.Second
@@ -110,28 +102,20 @@ const (
 // planner asks what watching would come to.
 type planner struct {
 	clients *kube.Clients
-	bounds  estimate.Bounds
 	// namespaces are those of the cluster, listed once if a target is filtered;
 	// unlisted is why they are not known. Nobody changes them while targets are asked
 	// about.
 	namespaces            *selection.Namespaces
 	unlisted              error
 	missingNamespaceVerbs []string
-	history               estimate.History
 }
 
-// Plan estimates the watches, objects and permissions of the wanted set, with maxWatches as in
-// [Options]. It changes nothing, and costs few requests: it examines four targets at a time.
-// For each target it reads a few objects, and finds the retained history with some 25 reads
-// at older revisions. If the API server does not count the objects of a target, Plan reads
-// the metadata of up to 5,000 objects, or a few objects each in up to 50 namespaces. The
+// Plan finds out the watches, objects and permissions of the wanted set, with maxWatches as in
+// [Options]. It changes nothing, and costs few requests: it examines four targets at a time, and reads
+// one object of each, or one in each of up to 50 namespaces. The
 // plan of a target names its faults. The error is that the wanted set is not valid, that the
 // API server is unreachable or rejects the credentials, or that of ctx.
 func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, maxWatches, estimate.Bounds{Listed: 5000, Asked: 50})
-}
-
-func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int, b estimate.Bounds) (WatchPlan, error) {
 	set, err := newWantedSet(wanted, maxWatches)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
@@ -146,7 +130,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
-	p := &planner{clients: c, bounds: b, namespaces: n, history: estimate.History{Turns: make(estimate.Turns, plansAtOnce)}}
+	p := &planner{clients: c, namespaces: n}
 	if err := p.greet(ctx); err != nil {
 		return WatchPlan{}, err
 	}
@@ -155,10 +139,11 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 	names := slices.Sorted(maps.Keys(targets))
 	plans := make([]TargetPlan, len(names))
 	var all sync.WaitGroup
+	turns := make(chan struct{}, plansAtOnce)
 	for i, name := range names {
-		p.history.Turns.Begin()
+		turns <- struct{}{}
 		all.Go(func() {
-			defer p.history.Turns.End()
+			defer func() { <-turns }()
 			plans[i] = p.target(ctx, targets[name])
 		})
 	}
@@ -194,6 +179,8 @@ func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 	switch {
 	case err != nil:
 		t.State, t.Reason = target.StateAfter(err, false), display.Reason(err.Error())
+	case slices.Contains(t.MissingVerbs, "watch"):
+		t.State, t.Reason = Forbidden, "the credentials do not allow to watch it"
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces are unreadable"
 	}
@@ -221,8 +208,8 @@ func newTargetPlan(s spec.Spec) TargetPlan {
 	return t
 }
 
-// look finds the resource, looks at its objects and then at its history. Its error is
-// what would keep the target from being watched.
+// look finds the resource and counts its objects. Its error is what would keep the target from being
+// watched.
 func (p *planner) look(ctx context.Context, s spec.Spec, t *TargetPlan) error {
 	r, err := catalog.Resolve(ctx, p.clients.Discovery, s.Wanted())
 	if err != nil {
@@ -233,48 +220,70 @@ func (p *planner) look(ctx context.Context, s spec.Spec, t *TargetPlan) error {
 	if err != nil {
 		return err
 	}
-	covered, err := p.coverageOf(s)
+	names, err := p.matching(s)
 	if err != nil {
 		return err
 	}
-	if covered.Listed {
-		t.MatchingNamespaces = new(len(covered.Names))
+	if names != nil {
+		t.MatchingNamespaces = new(len(names))
 	}
-	size, err := estimate.Measure(ctx, src, covered, p.bounds)
-	t.ResourceVersion, t.Objects, t.More, t.Estimated = size.ResourceVersion, size.Objects, size.More, size.Estimated
-	t.Bytes, t.Weighed = size.Bytes, size.Weighed
+	rv, err := count(ctx, src, src.Resource.Namespace, t)
 	if err != nil {
 		return err
 	}
-	t.WatchFrom, t.EtcdFrom, err = p.history.Reach(ctx, src, t.ResourceVersion)
-	if err != nil && !apierrors.IsForbidden(err) {
-		t.Reason = display.Reason("retained history unknown: " + err.Error())
+	if s.Namespaces == (selection.Rule{}) {
+		t.ResourceVersion = rv
 		return nil
 	}
-	return err
+	if t.Objects, t.More = 0, len(names) > mostAsked; names == nil {
+		return nil
+	}
+	t.ResourceVersion = rv
+	for _, namespace := range names[:min(len(names), mostAsked)] {
+		if _, err := count(ctx, src, namespace, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// coverageOf finds the namespaces that a target would cover now. Its error is that
-// they cannot be known and that it takes them to watch.
-func (p *planner) coverageOf(s spec.Spec) (estimate.Covered, error) {
-	c := estimate.Covered{Filter: selection.NewFilter(s.Namespaces)}
-	if c.Filter == nil {
-		return c, nil
-	}
-	if p.unlisted != nil {
-		if s.Namespaces.Selector != "" {
-			return c, fmt.Errorf("namespaceSelector: %w", p.unlisted)
+// count adds the objects of a namespace to a plan, or of all. The API server says how many follow the first
+// one, unless there is a selector.
+func count(ctx context.Context, src *listwatch.Source, namespace string, t *TargetPlan) (rv uint64, err error) {
+	read := 0
+	meta, err := src.ReadFew(ctx, namespace, 1, func([]byte) error {
+		if read++; read == mostRead {
+			return listwatch.ErrEnough
 		}
-		return c, nil // the names say it, whichever there are
+		return nil
+	})
+	enough := errors.Is(err, listwatch.ErrEnough)
+	if err != nil && !enough {
+		return 0, fmt.Errorf("list: %w", err)
 	}
-	var err error
-	if c.Names, err = p.namespaces.Matching(s.Namespaces); err != nil {
-		return c, err
+	if rv = meta.ResourceVersion; enough && rv == 0 {
+		if rv, err = src.Revision(ctx); err != nil {
+			return 0, err
+		}
 	}
-	if c.Listed = true; s.Namespaces.Selector != "" {
-		c.Filter.CoverNow(slices.Values(c.Names))
+	t.Objects += read + int(max(meta.RemainingItems, 0))
+	t.More = t.More || enough || meta.Continue != "" && meta.RemainingItems <= 0
+	return rv, nil
+}
+
+// matching returns the namespaces that a target would cover now, nil if they are not known or all. The
+// error is that they cannot be known and that it takes them to watch.
+func (p *planner) matching(s spec.Spec) ([]string, error) {
+	switch {
+	case s.Namespaces == (selection.Rule{}):
+		return nil, nil
+	case p.unlisted == nil:
+		names, err := p.namespaces.Matching(s.Namespaces)
+		return append([]string{}, names...), err
+	case s.Namespaces.Selector != "":
+		return nil, fmt.Errorf("namespaceSelector: %w", p.unlisted)
 	}
-	return c, nil
+	return nil, nil // the names say it, whichever there are
 }
 
 // askNamespaces lists the Namespaces if a target is filtered by them, and asks for the

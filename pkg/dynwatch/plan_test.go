@@ -23,7 +23,7 @@ import (
 // planned is the plan of the fake's only resource.
 func planned(t *testing.T, api *fakeAPI, wanted dynwatch.Resource) dynwatch.TargetPlan {
 	t.Helper()
-	all, err := dynwatch.PlanCounting(t.Context(), api.config(), []dynwatch.Resource{wanted}, 30, 4)
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
 	if err != nil || len(all.Targets) != 1 {
 		t.Fatalf("%v, plans: %+v", err, all.Targets)
 	}
@@ -41,11 +41,9 @@ func TestPlan(t *testing.T) {
 	ready := func(rv uint64) dynwatch.TargetPlan {
 		return dynwatch.TargetPlan{
 			Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, Scope: dynwatch.ScopeCluster,
-			State: dynwatch.Ready, ResourceVersion: rv, WatchFrom: 1, EtcdFrom: 1,
+			State: dynwatch.Ready, ResourceVersion: rv,
 		}
 	}
-	const each = 300 // bytes of an object
-	size := func(objects int) uint64 { return uint64(objects) * each }
 	cases := map[string]struct {
 		begin  func(api *fakeAPI)
 		wanted dynwatch.Resource
@@ -56,7 +54,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.fill(20) },
 			want: func() dynwatch.TargetPlan {
 				p := ready(120)
-				p.Objects, p.Bytes, p.Weighed = 20, size(20), 20
+				p.Objects = 20
 				return p
 			},
 		},
@@ -64,25 +62,16 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.fill(100) },
 			want: func() dynwatch.TargetPlan {
 				p := ready(200)
-				p.Objects, p.Bytes, p.Weighed = 100, size(100), 20
+				p.Objects = 100
 				return p
 			},
 		},
-		"with a selector they are counted": {
-			begin:  func(api *fakeAPI) { api.fill(60) },
-			wanted: dynwatch.Resource{LabelSelector: "on=yes"},
-			want: func() dynwatch.TargetPlan {
-				p := ready(160)
-				p.Objects, p.Bytes, p.Weighed = 30, size(30), 20
-				return p
-			},
-		},
-		"but not for ever": {
+		"with a selector it does not": {
 			begin:  func(api *fakeAPI) { api.fill(62) },
 			wanted: dynwatch.Resource{LabelSelector: "on=yes"},
 			want: func() dynwatch.TargetPlan {
 				p := ready(162)
-				p.Objects, p.More, p.Bytes, p.Weighed = 30, true, size(30), 20
+				p.Objects, p.More = 1, true
 				return p
 			},
 		},
@@ -90,7 +79,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.served = false },
 			want: func() dynwatch.TargetPlan {
 				p := ready(0)
-				p.Version, p.Kind, p.WatchFrom, p.EtcdFrom = "", "", 0, 0
+				p.Version, p.Kind = "", ""
 				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no group "example.com"`
 				return p
 			},
@@ -99,7 +88,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.denied = map[string]bool{"list": true} },
 			want: func() dynwatch.TargetPlan {
 				p := ready(0)
-				p.WatchFrom, p.EtcdFrom, p.MissingVerbs = 0, 0, []string{"list"}
+				p.MissingVerbs = []string{"list"}
 				p.State, p.Reason = dynwatch.Forbidden, "list: things.example.com is forbidden: you cannot list it"
 				return p
 			},
@@ -108,9 +97,9 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.put("a", "x", "yes"); api.denied = map[string]bool{"watch": true} },
 			want: func() dynwatch.TargetPlan {
 				p := ready(101)
-				p.Objects, p.Bytes, p.Weighed = 1, size(1), 1
-				p.WatchFrom, p.EtcdFrom, p.MissingVerbs = 0, 0, []string{"watch"}
-				p.State, p.Reason = dynwatch.Forbidden, "watch: things.example.com is forbidden: you cannot watch it"
+				p.Objects = 1
+				p.MissingVerbs = []string{"watch"}
+				p.State, p.Reason = dynwatch.Forbidden, "the credentials do not allow to watch it"
 				return p
 			},
 		},
@@ -124,7 +113,7 @@ func TestPlan(t *testing.T) {
 			wanted: dynwatch.Resource{Resource: "things/status"},
 			want: func() dynwatch.TargetPlan {
 				p := ready(0)
-				p.Name, p.Resource, p.Version, p.Kind, p.WatchFrom, p.EtcdFrom = "example.com/things/status", "things/status", "", "", 0, 0
+				p.Name, p.Resource, p.Version, p.Kind = "example.com/things/status", "things/status", "", ""
 				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no resource "things/status" in example.com (did you mean "things"?)`
 				return p
 			},
@@ -135,7 +124,7 @@ func TestPlan(t *testing.T) {
 			want: func() dynwatch.TargetPlan {
 				p := ready(104)
 				p.Name, p.Namespace, p.Scope = "example.com/things@b", "b", dynwatch.ScopeNamespaced
-				p.Mode, p.Objects, p.Bytes, p.Weighed = dynwatch.Metadata, 1, size(1), 1
+				p.Mode, p.Objects = dynwatch.Metadata, 1
 				return p
 			},
 		},
@@ -143,7 +132,6 @@ func TestPlan(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
-			api.mangle = func(s string) string { return "{" + strings.Repeat(" ", each-len(s)) + s[1:] }
 			if c.begin != nil {
 				c.begin(api)
 			}
@@ -154,75 +142,6 @@ func TestPlan(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// How far back one can go: a watch by what its refusal names, etcd within 1/32.
-func TestPlanReach(t *testing.T) {
-	refuseLists := func(reason string, code int) func(api *fakeAPI) {
-		return func(api *fakeAPI) {
-			api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-				refused := r.URL.Query().Get("resourceVersionMatch") != ""
-				if refused {
-					writeStatus(w, code, reason, "no list at a revision")
-				}
-				return refused
-			}
-		}
-	}
-	const now = 1_000_000
-	cases := map[string]struct {
-		oldest, compacted   uint64
-		begin               func(api *fakeAPI)
-		watchFrom, etcdFrom uint64
-		reason              string
-	}{
-		"all":                       {0, 0, nil, 1, 1, ""},
-		"cache is shorter":          {999_000, 900_000, nil, 999_000, 900_000, ""},
-		"cache is longer":           {400_000, 900_000, nil, 400_000, 900_000, ""},
-		"nothing but now":           {now, now, nil, now, now, ""},
-		"one before":                {now - 1, now - 1, nil, now - 1, now - 1, ""},
-		"all but the first":         {2, 2, nil, 2, 2, ""},
-		"refused with no name":      {999_000, 900_000, func(api *fakeAPI) { api.nameless = true }, 900_000, 900_000, ""},
-		"no lists at revisions":     {999_000, 0, refuseLists("BadRequest", 400), 999_000, 0, ""},
-		"nor are watches refused":   {0, 0, refuseLists("Invalid", 422), 0, 0, ""},
-		"lists at revisions failed": {999_000, 0, refuseLists("InternalError", 500), 999_000, 0, "how far back one can go is not known: list at 1000000: no list at a revision"},
-	}
-	for name, c := range cases {
-		for _, object := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, object %t", name, object), func(t *testing.T) {
-				api := newFakeAPI(t)
-				api.rev = now - 1
-				if object {
-					api.put("a", "x", "")
-				}
-				api.rev, api.oldest, api.compacted = now, c.oldest, c.compacted
-				if c.begin != nil {
-					c.begin(api)
-				}
-				got := planned(t, api, things())
-				if got.State != dynwatch.Ready || c.reason != "" != strings.HasPrefix(got.Reason, "retained history") {
-					t.Errorf("state %s, reason %q", got.State, got.Reason)
-				}
-				slack := (now - c.etcdFrom) / 32
-				if c.etcdFrom <= 1 {
-					slack = 0
-				}
-				if got.EtcdFrom < c.etcdFrom || got.EtcdFrom > c.etcdFrom+slack {
-					t.Errorf("etcd from %d, want %d to %d", got.EtcdFrom, c.etcdFrom, c.etcdFrom+slack)
-				}
-				watchFrom := c.watchFrom
-				if api.nameless {
-					watchFrom = got.EtcdFrom
-				}
-				if got.WatchFrom != watchFrom {
-					t.Errorf("watch from %d, want %d", got.WatchFrom, watchFrom)
-				}
-				if n := api.requestsWith("resourceVersionMatch"); n > 25 {
-					t.Errorf("%d lists at revisions", n)
-				}
-			})
-		}
 	}
 }
 

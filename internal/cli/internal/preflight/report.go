@@ -40,21 +40,11 @@ type plannedTarget struct {
 	MissingVerbs []string `json:"missingVerbs,omitempty"`
 	// MissingNamespaceVerbs are those on namespaces, for NamespaceSelector.
 	MissingNamespaceVerbs []string `json:"missingNamespaceVerbs,omitempty"`
-	// MoreObjects: there are more than Objects, and Bytes is of those. BytesEstimated:
-	// Bytes is not of all objects, but by the size of some.
-	Objects          *uint64 `json:"objects,omitempty"`
-	MoreObjects      bool    `json:"moreObjects,omitempty"`
-	ObjectsEstimated bool    `json:"objectsEstimated,omitempty"`
-	Bytes            *uint64 `json:"bytes,omitempty"`
-	BytesEstimated   bool    `json:"bytesEstimated,omitempty"`
-	// ResourceVersion is the newest revision of the cluster, WatchFrom the oldest one
-	// to watch from, EtcdFrom about the oldest one that etcd has.
+	// MoreObjects: there are more than Objects.
+	Objects     *uint64 `json:"objects,omitempty"`
+	MoreObjects bool    `json:"moreObjects,omitempty"`
+	// ResourceVersion is the newest revision of the cluster.
 	ResourceVersion uint64 `json:"resourceVersion,omitempty,string"`
-	WatchFrom       uint64 `json:"watchFrom,omitempty,string"`
-	EtcdFrom        uint64 `json:"etcdFrom,omitempty,string"`
-	// WatchReach and EtcdReach are how many revisions lie between.
-	WatchReach *uint64 `json:"watchReach,omitempty"`
-	EtcdReach  *uint64 `json:"etcdReach,omitempty"`
 }
 
 // New returns the report of a plan of the cluster that server serves.
@@ -68,13 +58,10 @@ func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
 			Scope: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
 			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
 			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
-			ResourceVersion: t.ResourceVersion, WatchFrom: t.WatchFrom, EtcdFrom: t.EtcdFrom,
-			WatchReach: reach(t.ResourceVersion, t.WatchFrom), EtcdReach: reach(t.ResourceVersion, t.EtcdFrom),
+			ResourceVersion: t.ResourceVersion, MoreObjects: t.More,
 		}
 		if t.ResourceVersion != 0 {
-			one := &p.Targets[i]
-			one.Objects, one.Bytes = new(uint64(max(t.Objects, 0))), &t.Bytes
-			one.MoreObjects, one.ObjectsEstimated, one.BytesEstimated = t.More, t.Estimated, t.Weighed < t.Objects
+			p.Targets[i].Objects = new(uint64(max(t.Objects, 0)))
 		}
 	}
 	return p
@@ -120,12 +107,4 @@ func (p *Report) Failure() error {
 		return nil
 	}
 	return fmt.Errorf("informd cannot watch everything: %s", strings.Join(why, "; "))
-}
-
-// reach is how many revisions there are from one to the newest, nil if not known.
-func reach(newest, from uint64) *uint64 {
-	if from == 0 || from > newest {
-		return nil
-	}
-	return new(newest - from)
 }

@@ -53,31 +53,21 @@ func objectOf(m dynwatch.MissingAccess) string {
 }
 
 func planRows(targets []plannedTarget) [][]string {
-	rows := [][]string{{"TARGET", "VERSION", "MODE", "SCOPE", "NAMESPACES", "STATE", "OBJECTS", "SIZE", "MISSING", "REACH", "REASON"}}
+	rows := [][]string{{"TARGET", "VERSION", "MODE", "SCOPE", "NAMESPACES", "STATE", "OBJECTS", "MISSING", "REASON"}}
 	for i := range targets {
 		t := &targets[i]
-		objects, bytes := "", ""
-		if t.Objects != nil && t.Bytes != nil {
-			objects = figure(terminal.Count(*t.Objects), t.MoreObjects, t.ObjectsEstimated)
-			bytes = figure(terminal.Size(*t.Bytes), t.MoreObjects, t.BytesEstimated)
+		objects := ""
+		if t.Objects != nil {
+			objects = terminal.Count(*t.Objects)
+			if t.MoreObjects {
+				objects = ">" + objects
+			}
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), terminal.Shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), terminal.Shortened(t.Reason),
 		})
 	}
 	return rows
-}
-
-// figure is one that may be a lower bound, or an estimate.
-func figure(text string, more, estimated bool) string {
-	switch {
-	case more:
-		return ">" + text
-	case estimated:
-		return "~" + text
-	default:
-		return text
-	}
 }
 
 // covers says in short which namespaces are meant.
@@ -118,26 +108,4 @@ func (t *plannedTarget) missing() string {
 		verbs = strings.TrimPrefix(verbs+"; namespaces: "+strings.Join(t.MissingNamespaceVerbs, ","), "; ")
 	}
 	return verbs
-}
-
-// reaches says how far back one can go.
-func reaches(t *plannedTarget) string {
-	var ways []string
-	switch {
-	case t.WatchReach == nil:
-	case t.WatchFrom == 1:
-		ways = append(ways, "since the beginning")
-	case *t.WatchReach == 1:
-		ways = append(ways, "1 revision")
-	default:
-		ways = append(ways, terminal.Grouped(*t.WatchReach)+" revisions")
-	}
-	switch {
-	case t.EtcdReach == nil || t.EtcdFrom == t.WatchFrom:
-	case t.EtcdFrom == 1:
-		ways = append(ways, "etcd: since the beginning")
-	default:
-		ways = append(ways, "etcd: "+terminal.Grouped(*t.EtcdReach))
-	}
-	return strings.Join(ways, "; ")
 }

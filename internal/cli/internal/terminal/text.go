@@ -115,15 +115,6 @@ func Size(n uint64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64) + units[0]
 }
 
-// Grouped is a number with a comma before every three digits.
-func Grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
-
 // Paint returns the text in a color (ECMA-48), or as it is if there are no colors.
 func Paint(colored bool, color, text string) string {
 	if !colored || color == "" {

@@ -49,11 +49,3 @@ func TestNumbersForPeople(t *testing.T) {
 		})
 	}
 }
-
-func TestGrouped(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1204: "1,204", 123456: "123,456", 18446744073709551615: "18,446,744,073,709,551,615"} {
-		if got := Grouped(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}

@@ -180,26 +180,3 @@ func (s *Source) Answers(ctx context.Context) error {
 	}
 	return err
 }
-
-// Keeps reports whether etcd still has a revision. A look-up by name, be there such an
-// object or not, is always answered by etcd, and costs least.
-func (s *Source) Keeps(ctx context.Context, rv uint64) (bool, error) {
-	r := listRequest{client: s.bytes, namespace: s.Resource.Namespace, options: s.Resource.selected(page(rv, ""))}
-	r.options.FieldSelector = s.nothing()
-	items := 0
-	meta, err := s.readList(ctx, r, func([]byte) error {
-		if items++; items > 1 {
-			return ErrUnselected
-		}
-		return nil
-	})
-	switch {
-	case Expired(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("list at %d: %w", rv, err)
-	case meta.ResourceVersion != rv:
-		return false, fmt.Errorf("list at %d: %w", rv, ErrInexact)
-	}
-	return true, nil
-}

@@ -62,11 +62,3 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	}
 	return w, nil
 }
-
-// WatchFrom opens a watch without bookmarks, to learn whether it can begin at rv. The
-// server ends it after the timeout.
-func (s *Source) WatchFrom(ctx context.Context, rv uint64, timeout time.Duration) (watch.Interface, error) {
-	seconds := int64(timeout.Seconds())
-	options := metav1.ListOptions{ResourceVersion: strconv.FormatUint(rv, 10), TimeoutSeconds: &seconds}
-	return s.dynamic.Watch(ctx, s.Resource.selected(options))
-}

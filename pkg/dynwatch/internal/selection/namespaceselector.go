@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -76,11 +75,6 @@ func NewFilter(r Rule) *Filter {
 		f.labelled.Store(&labelled{})
 	}
 	return f
-}
-
-// CoverNow makes the namespaces that are covered by label those that match now.
-func (f *Filter) CoverNow(names iter.Seq[string]) {
-	f.labelled.Store(&labelled{covered: nameSetOf(names)})
 }
 
 // Named reports whether a namespace is meant by its name.

@@ -36,8 +36,12 @@ function span(seconds) {
 
 const since = (time) => (time ? `${span((Date.now() - Date.parse(time)) / 1000)} ago` : "never");
 
+const shownTime = {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+};
+
 function clock(time) {
-  const e = el("time", "", new Date(time).toLocaleString("sv-SE", { timeZoneName: "short" })); // as in 2026-11-02 14:03:59 GMT+1
+  const e = el("time", "", new Date(time).toLocaleString("sv-SE", shownTime)); // as in 2026-11-02 04:03:59 GMT+1
   e.dateTime = clean(time);
   e.title = clean(time);
   return e;

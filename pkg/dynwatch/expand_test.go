@@ -15,16 +15,16 @@ import (
 
 // usual is a small cluster, with Events in two groups.
 func usual() []fakeGroup {
-	events := fakeResource{name: "events", kind: "Event", hash: "events"}
+	events := fakeResource{name: "events", kind: "Event"}
 	return []fakeGroup{
 		group("", resource("pods", "Pod"), resource("secrets", "Secret"), events, fakeResource{name: "nodes", kind: "Node", cluster: true},
-			fakeResource{name: "bindings", kind: "Binding", verbs: "create"}, fakeResource{name: "services", kind: "Service", hash: "core"}),
+			fakeResource{name: "bindings", kind: "Binding", verbs: "create"}, fakeResource{name: "services", kind: "Service"}),
 		{"apps", []fakeVersion{
 			{"v1", []fakeResource{resource("deployments", "Deployment")}},
 			{"v1beta1", []fakeResource{resource("deployments", "Deployment"), resource("olds", "Old")}},
 		}},
 		group("events.k8s.io", events),
-		group("example.com", resource("things", "Thing"), fakeResource{name: "services", kind: "Service", hash: "other"}),
+		group("example.com", resource("things", "Thing"), fakeResource{name: "services", kind: "Service"}),
 		group("metrics.example.com", fakeResource{name: "loads", kind: "Load", verbs: "get list"}, resource("rates", "Rate")),
 	}
 }
@@ -298,8 +298,7 @@ func TestDiscoveryIsRarelyReadWhole(t *testing.T) {
 	}
 }
 
-// Where all groups come in one document, those of single versions are read for
-// resources that may be the same only.
+// Where all groups come in one document, those of single versions are not read.
 func TestAggregatedDiscovery(t *testing.T) {
 	for plain, want := range map[bool]int{false: 0, true: 1} {
 		t.Run(fmt.Sprintf("plain %t", plain), func(t *testing.T) {
@@ -307,10 +306,12 @@ func TestAggregatedDiscovery(t *testing.T) {
 			api.serveAll(usual()...)
 			api.do(func() { api.groups.plain = plain })
 			r := startDefined(t, api, dynwatch.Resource{Resource: "pods"}, dynwatch.Resource{Group: "*", Resource: "loads"})
-			r.eventually("expanded", func() bool { return api.requestsWith("/apis/events.k8s.io/v1") > 0 })
+			r.eventually("expanded", r.manager.Expanded)
 			r.idle()
-			if n := min(1, api.requestsWith("/apis/metrics.example.com/v1")); n != want {
-				t.Errorf("a group without namesakes was asked for by itself: %d, want %d", n, want)
+			for _, group := range []string{"metrics.example.com", "events.k8s.io"} {
+				if n := min(1, api.requestsWith("/apis/"+group+"/v1")); n != want {
+					t.Errorf("%s was asked for by itself: %d, want %d", group, n, want)
+				}
 			}
 		})
 	}

@@ -36,9 +36,9 @@ type fakeVersion struct {
 }
 
 type fakeResource struct {
-	name, kind, hash string
-	cluster          bool
-	verbs            string // all that are needed, if it is empty
+	name, kind string
+	cluster    bool
+	verbs      string // all that are needed, if it is empty
 }
 
 func (r fakeResource) allVerbs() []string {
@@ -65,7 +65,7 @@ func group(name string, resources ...fakeResource) fakeGroup {
 }
 
 func resource(name, kind string) fakeResource {
-	return fakeResource{name: name, kind: kind, hash: kind}
+	return fakeResource{name: name, kind: kind}
 }
 
 // install adds a group, or resources to one.
@@ -290,7 +290,7 @@ func (g *fakeGroups) version(group, version string) any {
 			}
 			resources := []any{}
 			for _, r := range v.resources {
-				resources = append(resources, object{"name": r.name, "namespaced": !r.cluster, "kind": r.kind, "verbs": r.allVerbs(), "storageVersionHash": r.hash},
+				resources = append(resources, object{"name": r.name, "namespaced": !r.cluster, "kind": r.kind, "verbs": r.allVerbs()},
 					object{"name": r.name + "/status", "namespaced": !r.cluster, "kind": r.kind, "verbs": r.allVerbs()})
 			}
 			return object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": strings.TrimPrefix(group+"/"+version, "/"), "resources": resources}

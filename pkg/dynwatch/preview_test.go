@@ -87,7 +87,7 @@ func TestPreviewSaysWhy(t *testing.T) {
 		return r
 	}
 	wild := dynwatch.Resource{Group: "*.com", Resource: "*"}
-	const knownOnly = "that the API server can list and watch example.com/things, and serves its objects under no alias"
+	const knownOnly = "that the API server can list and watch example.com/things"
 	for name, test := range map[string]struct {
 		wanted  resources
 		object  string

@@ -70,7 +70,7 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	}
 	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
 	if wild {
-		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no alias", catalog.NameOf(one)))
+		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s", catalog.NameOf(one)))
 	}
 	if r.Version != "" && r.Version != c.Version {
 		v.assumed = append(v.assumed, fmt.Sprintf("the object is of version %s; informd would watch it in version %s, as the API server converts it", c.Version, r.Version))

@@ -66,17 +66,3 @@ func TestEntriesForOneStorage(t *testing.T) {
 		})
 	}
 }
-
-// A namesake of which nothing can be found out holds a target up, but not for ever: it
-// is of another API server then.
-func TestNamesakeThatDoesNotAnswer(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
-	api.do(func() { api.groups.down["example.com"] = true })
-	r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "services"}, dynwatch.Resource{Resource: "services"})
-	second := func() dynwatch.TargetStatus { return r.manager.Targets()[0] }
-	r.eventually("it is held up", func() bool {
-		return second().State == dynwatch.Degraded && strings.Contains(second().Reason, "whether the resource is an alias of example.com/services")
-	})
-	r.eventually("it is watched", func() bool { return second().State == dynwatch.Live })
-}

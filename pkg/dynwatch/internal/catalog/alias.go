@@ -1,48 +1,30 @@
 package catalog
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
-// Some resources are served in two groups, as Events are: one storage has two names.
-// Of two entries for them the first one in order has the objects; the other one would
-// announce each of them a second time.
+// Events are served in two groups: one storage has two names. They are the only resource of
+// Kubernetes 1.32 and later with an alias, so a rule decides, and no request.
 
-// ErrAliasUnknown says that the API server of a namesake does not answer.
-var ErrAliasUnknown = errors.New("informd cannot check whether the resource is an alias")
-
-// ErrAliasDenied says that the namesake's API server answers 404, and no document confirms it.
-var ErrAliasDenied = errors.New("404")
-
-// withoutDenial keeps a denial of the namesake from looking like one of the resource.
-func withoutDenial(err error) error {
-	if kube.IsUnconfirmed(err) {
-		return fmt.Errorf("%w: %v", ErrAliasDenied, err) //nolint:errorlint // see above
-	}
-	return err
+// isEvents reports whether a resource is the Events, under either name.
+func isEvents(one schema.GroupResource) bool {
+	return one.Resource == "events" && (one.Group == "" || one.Group == "events.k8s.io")
 }
 
-// checkAliases returns [ErrUnusable] if an earlier entry has the objects of the
-// resource under another name.
-func checkAliases(ctx context.Context, d *kube.Discovery, s Wanted, r *metav1.APIResource) error {
-	if s.Earlier == "" || r.StorageVersionHash == "" {
+// checkAlias returns [ErrUnusable] if an earlier entry has the objects of the resource under
+// another name: this one would announce each of them a second time.
+func checkAlias(s Wanted) error {
+	if s.Earlier == "" || !isEvents(schema.GroupResource{Group: s.Group, Resource: s.Resource}) {
 		return nil
 	}
 	for group := range strings.SplitSeq(s.Earlier, ",") {
-		other := ParseName(group + "/" + s.Resource)
-		same, err := sameStorage(ctx, d, other, r)
-		if err != nil {
-			return fmt.Errorf("%w of %s: %w", ErrAliasUnknown, NameOf(other), withoutDenial(err))
-		}
-		if same {
+		if other := ParseName(group + "/" + s.Resource); isEvents(other) {
 			return fmt.Errorf("%w: the resource is an alias of %s, which has an earlier entry: remove one of the two entries, "+
 				"and give the other one the namespaces of both", ErrUnusable, NameOf(other))
 		}
@@ -50,11 +32,29 @@ func checkAliases(ctx context.Context, d *kube.Discovery, s Wanted, r *metav1.AP
 	return nil
 }
 
-// sameStorage reports whether another name is one of the same objects, in any version.
-func sameStorage(ctx context.Context, d *kube.Discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
-	found, _, err := kube.FindResource(ctx, d, other.Group, func(r *metav1.APIResource) bool { return r.Name == other.Resource })
-	if errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) {
-		return false, nil
+// collect finds the resources that can be watched, those of one storage together.
+func (c *Catalog) collect() {
+	events := -1
+	for _, g := range c.groups {
+		seen := make(map[string]bool)
+		for _, v := range g.versions {
+			for _, name := range slices.Sorted(maps.Keys(v.resources)) {
+				if seen[name] {
+					continue // a version that counts more decides
+				}
+				seen[name] = true
+				one := schema.GroupResource{Group: g.name, Resource: name}
+				switch {
+				case !v.resources[name].Watchable:
+				case isEvents(one) && events >= 0:
+					c.Storages[events] = append(c.Storages[events], one)
+				default:
+					if isEvents(one) {
+						events = len(c.Storages)
+					}
+					c.Storages = append(c.Storages, []schema.GroupResource{one})
+				}
+			}
+		}
 	}
-	return found != nil && found.Kind == r.Kind && found.StorageVersionHash == r.StorageVersionHash, err
 }

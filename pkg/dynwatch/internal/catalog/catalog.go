@@ -51,10 +51,6 @@ type offeredVersion struct {
 type Offered struct {
 	Version, Kind         string
 	Namespaced, Watchable bool
-	// storage tells where its objects are stored; it is empty if nothing is known
-	// of that. asked: the document that tells it was read.
-	storage string
-	asked   bool
 }
 
 // AnyVersion is the first version that has the resource, as for a [Wanted] without one.
@@ -120,8 +116,7 @@ func (c *Catalog) Stale() []string {
 }
 
 // aggregated asks for all groups in one document, and takes the older kind, which
-// only lists them, from API servers that do not have it. The documents with all
-// groups do not tell how a resource is stored.
+// only lists them, from API servers that do not have it.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
@@ -167,7 +162,7 @@ func Read(ctx context.Context, c *kube.Clients, before *Catalog) (next *Catalog,
 		next.byName[next.groups[i].name] = i
 	}
 	next.complete(g.Context, c, before)
-	next.compareStorages(g.Context, c, before)
+	next.collect()
 	return next, nil
 }
 
@@ -243,7 +238,7 @@ func (v *offeredVersion) ask(ctx context.Context, from *kube.Clients, group stri
 	v.stale, v.resources = err != nil, make(map[string]Offered)
 	for _, r := range list {
 		if !strings.Contains(r.Name, "/") { // a subresource
-			v.resources[r.Name] = Offered{Version: v.name, Kind: r.Kind, Namespaced: r.Namespaced, Watchable: watchable(r.Verbs), storage: r.StorageVersionHash, asked: true}
+			v.resources[r.Name] = Offered{Version: v.name, Kind: r.Kind, Namespaced: r.Namespaced, Watchable: watchable(r.Verbs)}
 		}
 	}
 }
@@ -259,100 +254,4 @@ func (c *Catalog) resources(group, version string) map[string]Offered {
 		}
 	}
 	return nil
-}
-
-// member is a resource of the catalog, in the version that is watched.
-type member struct {
-	name    schema.GroupResource
-	version *offeredVersion
-}
-
-func (m member) offered() Offered { return m.version.resources[m.name.Resource] }
-
-// compareStorages finds the resources that are served in two groups, as Events are:
-// each would be watched twice. Only those that have the same name and kind are asked
-// about, since nearly all have not.
-func (c *Catalog) compareStorages(ctx context.Context, from *kube.Clients, before *Catalog) {
-	for _, namesakes := range c.namesakes() {
-		if len(namesakes) > 1 {
-			namesakes = askStorages(ctx, from, before, namesakes)
-		}
-		at := make(map[string]int)
-		for _, m := range namesakes {
-			storage := m.offered().storage
-			if i, twin := at[storage]; twin && storage != "" {
-				c.Storages[i] = append(c.Storages[i], m.name)
-				continue
-			}
-			at[storage] = len(c.Storages)
-			c.Storages = append(c.Storages, []schema.GroupResource{m.name})
-		}
-	}
-}
-
-// namesakes are the resources that can be watched, those with one name and kind
-// together.
-func (c *Catalog) namesakes() [][]member {
-	var all [][]member
-	at := make(map[[2]string]int)
-	for _, g := range c.groups {
-		seen := make(map[string]bool)
-		for i := range g.versions {
-			for _, name := range slices.Sorted(maps.Keys(g.versions[i].resources)) {
-				o := g.versions[i].resources[name]
-				if seen[name] || !o.Watchable {
-					seen[name] = true // a version that counts more decides
-					continue
-				}
-				seen[name] = true
-				key := [2]string{name, o.Kind}
-				if _, ok := at[key]; !ok {
-					at[key] = len(all)
-					all = append(all, nil)
-				}
-				all[at[key]] = append(all[at[key]], member{schema.GroupResource{Group: g.name, Resource: name}, &g.versions[i]})
-			}
-		}
-	}
-	return all
-}
-
-// askStorages finds out how namesakes are stored. One of which that cannot be found
-// out is left out: better not watched yet than twice. If that is the first, which is
-// to be preferred to the others, all are.
-func askStorages(ctx context.Context, from *kube.Clients, before *Catalog, namesakes []member) []member {
-	known := true
-	for _, m := range namesakes {
-		o, ok := before.resources(m.name.Group, m.version.name)[m.name.Resource]
-		if !m.offered().asked && ok && o.asked && o.Kind == m.offered().Kind {
-			m.version.resources[m.name.Resource] = o
-		}
-		known = known && m.offered().asked
-	}
-	if known {
-		return namesakes
-	}
-	var told []member
-	for i, m := range namesakes {
-		own := offeredVersion{name: m.version.name}
-		own.ask(ctx, from, m.name.Group)
-		o, ok := own.resources[m.name.Resource]
-		switch {
-		case ok:
-			m.version.resources[m.name.Resource] = o
-			told = append(told, m)
-		case i == 0:
-			m.version.stale = true
-			for _, m := range namesakes {
-				delete(m.version.resources, m.name.Resource)
-			}
-			return nil
-		case m.offered().asked:
-			told = append(told, m)
-		default:
-			delete(m.version.resources, m.name.Resource)
-			m.version.stale = true
-		}
-	}
-	return told
 }

@@ -48,8 +48,8 @@ func (*unknownResource) Unwrap() error { return kube.ErrNotServed }
 var ErrUnusable = errors.New("cannot be watched")
 
 // Resolve looks a resource up. [kube.ErrNotServed] means that it is not there now (see
-// [kube.IsUnconfirmed]), [ErrUnusable] that it is there and unfit, [ErrAliasUnknown] (with what it is)
-// that it may be unfit; any other error says nothing about the resource.
+// [kube.IsUnconfirmed]), [ErrUnusable] that it is there and unfit; any other error says nothing about
+// the resource.
 func Resolve(ctx context.Context, d *kube.Discovery, s Wanted) (r Resolved, err error) {
 	g := kube.NewGuard(ctx)
 	defer g.Close()
@@ -82,7 +82,7 @@ func Resolve(ctx context.Context, d *kube.Discovery, s Wanted) (r Resolved, err 
 			return Resolved{}, err
 		}
 		r = Resolved{GVR: gv.WithResource(s.Resource), Kind: resources[i].Kind, Namespaced: resources[i].Namespaced}
-		return r, checkAliases(ctx, d, s, &resources[i])
+		return r, checkAlias(s)
 	}
 	if unread != nil {
 		return Resolved{}, s.absent(ctx, d, unread, unknown)

@@ -3,7 +3,6 @@ package resolve
 import (
 	"context"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -36,9 +35,6 @@ type Resolver struct {
 	failing failing
 	// Unwatched is what is known of the time since a watch was open last.
 	Unwatched Unwatched
-	// aliasUnknownSince is since when it is not known whether the resource has an entry
-	// already.
-	aliasUnknownSince time.Time
 }
 
 // New returns the Resolver of a target. Unsubscribe must be called at the end.
@@ -52,7 +48,6 @@ func (t *Resolver) Unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.Notice) 
 // Resolve finds the resource and makes its source.
 func (t *Resolver) Resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
-	err = t.settleTwin(err)
 	if r, err = t.knownInstead(ctx, r, err); errors.Is(err, kube.ErrNotServed) {
 		t.unlisted = true
 		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
@@ -95,8 +90,7 @@ func (t *Resolver) Resolve(ctx context.Context) error {
 // discovery keeps failing. It is asked again when what is served may have changed.
 func (t *Resolver) knownInstead(ctx context.Context, r catalog.Resolved, err error) (catalog.Resolved, error) {
 	known := t.Resolved
-	says := errors.Is(err, kube.ErrNotServed) || errors.Is(err, catalog.ErrUnusable) ||
-		errors.Is(err, catalog.ErrAliasUnknown)
+	says := errors.Is(err, kube.ErrNotServed) || errors.Is(err, catalog.ErrUnusable)
 	if says || known.Kind == "" || t.Spec.Version != "" && t.Spec.Version != known.GVR.Version {
 		return r, err
 	}

@@ -66,6 +66,24 @@ func TestNothingBeforeAFirstSnapshot(t *testing.T) {
 	s.want(s.cursor, "- snapshot a2", "added b3")
 }
 
+// TestLeavingIsDurable: a sink reads that an object has left the selection once that is on the disk. After
+// a power loss its Namespace may match again, and an object that has not left in the log enters nowhere.
+func TestLeavingIsDurable(t *testing.T) {
+	s := newStateTest(t, false)
+	answer, _ := s.holdSyncs()
+	s.add("left a")
+	s.poll()
+	if len(s.got) > 0 {
+		t.Fatalf("before the sync: %q", s.got)
+	}
+	answer()
+	entries, err := s.cursor.Read(t.Context(), 1)
+	s.ok(err)
+	if got := show(entries); !slices.Equal(got, []string{"left a2"}) {
+		t.Errorf("after the sync: %q", got)
+	}
+}
+
 // stateTest is a journal with an object, and a sink that gets a snapshot.
 type stateTest struct {
 	*logTest

@@ -167,14 +167,15 @@ func (j *Journal) keep() {
 }
 
 // hard reports whether an event makes a row at a destination, or is needed to decide about later
-// ones: a sink may read it when it is on the disk.
+// ones: a sink may read it when it is on the disk. No watch brings again that an object has left,
+// if its Namespace matches again at the next start.
 func hard(e *event.Event) bool {
 	switch e.Op {
 	case event.State:
 		return false
-	case event.Begin, event.Synced, event.Gap, event.Snapshot, event.Added, event.Entered:
+	case event.Begin, event.Synced, event.Gap, event.Snapshot, event.Added, event.Entered, event.Left:
 		return true
-	case event.Modified, event.Deleted, event.Left:
+	case event.Modified, event.Deleted:
 	}
 	return e.Replay || e.Unchanged != nil // later ones are compared with it
 }

@@ -203,7 +203,7 @@ func (s *recordingSink) take(e event.Event, first bool) {
 	switch {
 	case first && e.Op.Bounds():
 	case e.Op == event.State:
-	case e.Op.Control(), e.Replay, filtered, e.Op == event.Snapshot, e.Op == event.Added, e.Op == event.Entered:
+	case e.Op.Control(), e.Replay, filtered, e.Op == event.Snapshot, e.Op == event.Added, e.Op == event.Entered, e.Op == event.Left:
 		s.rows[rowOf(&e)] = struct{}{}
 	}
 }

@@ -37,7 +37,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "rows-before-the-sync", file: "pkg/journal/journal.go",
-			old: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn true", new: "event.Gap, event.Snapshot, event.Added, event.Entered:\n\t\treturn false",
+			old: "event.Gap, event.Snapshot, event.Added, event.Entered, event.Left:\n\t\treturn true", new: "event.Gap, event.Snapshot, event.Added, event.Entered, event.Left:\n\t\treturn false",
 			faults: "N1-lose-power-over-compaction,N1-lose-power", caughtBy: []string{"I1", "I3", "I4", "I12", "I14"},
 		},
 		{

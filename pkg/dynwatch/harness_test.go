@@ -42,6 +42,9 @@ type recorder struct {
 	dying bool
 	// kills has the process killed when it appends such an event, nil: none.
 	kills func(event.Event) bool
+	// room is how many more events and checkpoints are taken before the process is killed,
+	// nil: any number. A batch can be cut.
+	room *int
 	// forgets: nothing is kept that was appended.
 	forgets bool
 	// restoresNothing: nor is it known after a restart.
@@ -80,7 +83,7 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dying {
+	if r.dying = r.dying || r.used(1) == 0; !r.dying {
 		r.marks[target] = mark
 	}
 	return nil
@@ -137,12 +140,26 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	if r.dying {
 		return errDying // nothing follows a mark that is lost
 	}
-	for _, e := range events {
+	taken := r.used(len(events))
+	for _, e := range events[:taken] {
 		if !e.Op.Control() || !r.repeats(e) {
 			r.events = append(r.events, e)
 		}
 	}
+	if r.dying = taken < len(events); r.dying {
+		return errDying
+	}
 	return nil
+}
+
+// used takes room for n records, and returns for how many there is some.
+func (r *recorder) used(n int) int {
+	if r.room == nil {
+		return n
+	}
+	n = min(n, *r.room)
+	*r.room -= n
+	return n
 }
 
 // repeats reports whether the last control record of the kind is this one. A

@@ -37,6 +37,15 @@ func (t *Decider) Declare(ctx context.Context, g event.GapInfo) error {
 	return t.EmitGap(ctx, g)
 }
 
+// DeclareMissing says what may be missing of a namespace that leaves, before an event of it shows that
+// it matched.
+func (t *Decider) DeclareMissing(ctx context.Context, namespace string, rv uint64) error {
+	if after, to, missing := t.Coverage.MissingUpTo(namespace, rv); missing {
+		return t.Declare(ctx, event.GapInfo{From: after, To: to})
+	}
+	return nil
+}
+
 // Explained reports whether the index has all that frames brought: they were of new
 // objects, which have not changed since.
 func (t *Decider) Explained(frames []selection.LeftFrame) bool {
@@ -67,6 +76,9 @@ func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) e
 // EndOutside ends what is not covered any more: it left, unless it is gone at
 // revision at.
 func (t *Decider) EndOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
+	if err := t.DeclareMissing(ctx, t.Index.Namespace(e), at); err != nil {
+		return err
+	}
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):

@@ -21,7 +21,7 @@ func (t *Follower) arrive(ctx context.Context, namespace string, when selection.
 	told, err := t.catchUpWith(ctx, a, told)
 	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		// It is begun anew, or departs if it does not match any more by then.
-		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: told})
+		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: told, MissingAfter: max(a.After, 1)})
 		return err
 	}
 	c.Sure(namespace)

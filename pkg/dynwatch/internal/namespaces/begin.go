@@ -62,6 +62,9 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 		case errors.Is(err, selection.ErrForgotten):
 			if t.Lost == nil {
 				t.Distrust(recovery.ReasonSelection)
+				if !c.Apart { // a namespace may have been on its way since then
+					t.Lost.From = min(t.Lost.From, m.Mark.At)
+				}
 			}
 		case err != nil:
 			return false, err

@@ -14,7 +14,18 @@ import (
 func (t *Follower) depart(ctx context.Context, namespace string, cause uint64) error {
 	c := &t.Coverage
 	c.LeftOutSince(namespace, t.Cursor)
-	c.Uncover(namespace, selection.Departure{Cause: cause})
+	d, _ := c.Leaving(namespace)
+	d = selection.Departure{Cause: cause, MissingAfter: d.MissingAfter}
+	c.Uncover(namespace, d)
+	if d.MissingAfter != 0 && len(t.entriesOf(namespace)) > 0 { // they are about to leave
+		now, err := t.Source.Revision(ctx)
+		if err == nil {
+			err = t.DeclareMissing(ctx, namespace, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
@@ -30,7 +41,9 @@ func (t *Follower) depart(ctx context.Context, namespace string, cause uint64) e
 	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		return err
 	}
-	c.Uncover(namespace, selection.Departure{Until: until, Cause: cause})
+	d, _ = c.Leaving(namespace)
+	d.Until = until
+	c.Uncover(namespace, d)
 	c.Sure(namespace)
 	return nil
 }

@@ -33,6 +33,9 @@ func (t *Follower) LeavesOut(ctx context.Context, kind watch.EventType, w *frame
 	c := &t.Coverage
 	f := selection.LeftFrame{Kind: kind, Namespace: namespace, Name: name, RV: rv}
 	_, leaving := c.Leaving(namespace)
+	if err := t.DeclareMissing(ctx, namespace, rv); err != nil {
+		return false, err
+	}
 	switch {
 	case !c.Filter.Wants(namespace):
 		c.LeaveOut(f)

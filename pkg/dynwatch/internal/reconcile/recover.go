@@ -36,6 +36,7 @@ func (t *Reconciler) Reconcile(ctx context.Context) error {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
+	l.Torn = l.Torn || t.Coverage.Leaves() // what such namespaces had is not compared any more
 	t.SetState(status.Syncing, "reconciling from a list, reason: "+l.Reason)
 	if err := t.MarkLost(ctx); err != nil {
 		return err

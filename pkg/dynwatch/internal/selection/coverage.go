@@ -68,7 +68,9 @@ type Coverage struct {
 // Departure is how a namespace stops to be covered. Until is the revision that the
 // stream has to pass, 0 if it is not known yet; Cause is that of the Namespace.
 // Announced is the revision up to which an arrival had announced it before it was broken off.
-type Departure struct{ Until, Cause, Announced uint64 }
+// MissingAfter is a revision after which the log may lack events of some of its objects, while it
+// has those of others; 0 if it lacks none.
+type Departure struct{ Until, Cause, Announced, MissingAfter uint64 }
 
 // NewCoverage makes the coverage of a target that has not begun.
 func NewCoverage(rule Rule, n *Namespaces) Coverage {
@@ -104,6 +106,22 @@ func (c *Coverage) Leaving(namespace string) (Departure, bool) {
 
 // At returns the revision of the Namespaces at which exactly those matched that are covered.
 func (c *Coverage) At() uint64 { return c.at }
+
+// MissingUpTo returns the range in which events of a namespace that leaves may be missing, given
+// something of it at revision rv; false if there is none. It does so once: the caller declares it.
+func (c *Coverage) MissingUpTo(namespace string, rv uint64) (after, to uint64, missing bool) {
+	d := c.leaving[namespace]
+	after, to = d.MissingAfter, max(rv, d.Until)
+	if after == 0 || rv <= after {
+		return 0, 0, false
+	}
+	d.MissingAfter = to
+	c.leaving[namespace] = d
+	return after, to, true
+}
+
+// Leaves reports whether any namespace leaves.
+func (c *Coverage) Leaves() bool { return len(c.leaving) > 0 }
 
 // ListedAt returns the revision of the list that a namespace began with, 0 if the stream has
 // passed it.
@@ -249,7 +267,7 @@ func (c *Coverage) Forget() {
 	c.began, c.ahead, c.declared = 0, 0, event.GapInfo{}
 	c.passed, c.stale = 0, c.Namespaces.revisionRead()
 	for namespace, d := range c.leaving {
-		d.Until = 0
+		d.Until, d.MissingAfter = 0, 0 // a gap declares the rollback
 		c.leaving[namespace] = d
 	}
 }

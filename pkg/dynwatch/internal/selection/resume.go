@@ -101,11 +101,26 @@ func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64, now *Viewed) (
 	}
 	for name := range c.doubtful {
 		c.covered = c.covered.without(name)
-		if !now.matching.has(name) {
-			c.leaving[name] = Departure{}
-		}
+		// If it does not match any more by the time that the target looks at it, it leaves: the log may
+		// have some of its objects.
+		c.leaving[name] = Departure{MissingAfter: c.missingAfter(name, m, rv)}
 	}
 	return true, nil
+}
+
+// missingAfter returns after which revision the log may lack events of a namespace that was on its way
+// at a mark. The process before this one may have died when some of the objects had entered. Or the
+// namespace has matched since for a while: the watch shows its new objects, and not those that are as
+// they were. It is 0 if the Namespace has not changed since the mark.
+func (c *Coverage) missingAfter(namespace string, m Mark, rv uint64) uint64 {
+	switch {
+	case c.Apart:
+		return rv
+	case c.Namespaces.Since(namespace) <= m.At:
+		return 0
+	default:
+		return m.At
+	}
 }
 
 // Concerns reports whether a namespace is covered or was on its way at the mark.

@@ -1,0 +1,345 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// stay is a time in which a namespace matched: from the revision at which it came to match, to the
+// one at which it no longer did.
+type stay struct{ from, to uint64 }
+
+func (s stay) has(rv uint64) bool { return s.from <= rv && rv < s.to }
+
+func staysOf(changes []change, namespace string) (stays []stay) {
+	open := false
+	for _, c := range changes {
+		if !c.isNamespace() || c.name != namespace {
+			continue
+		}
+		switch matches := c.label == "yes" && !c.deleted; {
+		case matches && !open:
+			stays = append(stays, stay{c.rev, math.MaxUint64})
+		case !matches && open:
+			stays[len(stays)-1].to = c.rev
+		}
+		open = len(stays) > 0 && stays[len(stays)-1].to == math.MaxUint64
+	}
+	return stays
+}
+
+// noticed reports whether events say that a namespace matched then.
+func (s stay) noticed(events []event.Event, namespace string) bool {
+	return slices.ContainsFunc(events, func(e event.Event) bool {
+		switch cause := event.SelectionCause(e.ID); {
+		case e.Op.Control() || e.Namespace != namespace:
+			return false
+		case e.Op == event.Left:
+			return cause == s.to
+		case e.Op == event.Entered:
+			return s.has(cause)
+		default:
+			return e.Op == event.Added && s.has(e.ResourceVersion)
+		}
+	})
+}
+
+// incomplete returns the states of objects in a namespace that are neither events nor in a gap, while
+// others of the same time are: a consumer must have all of a time in which the namespace matched, or
+// nothing.
+func incomplete(events []event.Event, api *fakeAPI, namespace string) (faults []string) {
+	delivered := make(map[uint64]bool)
+	var gaps []event.GapInfo
+	for _, e := range events {
+		if e.Op == event.Gap {
+			gaps = append(gaps, *e.Gap)
+		} else if !e.Op.Control() && !e.Op.Ends() {
+			delivered[e.ResourceVersion] = true
+		}
+	}
+	changes := api.changes()
+	for _, s := range staysOf(changes, namespace) {
+		if !s.noticed(events, namespace) {
+			continue
+		}
+		for i, c := range changes {
+			since, until := max(s.from, c.rev), uint64(math.MaxUint64)
+			if later := slices.IndexFunc(changes[i+1:], func(o change) bool { return o.key() == c.key() }); later >= 0 {
+				until = changes[i+1+later].rev
+			}
+			missing := c.ns == namespace && !c.deleted && !delivered[c.rev] && s.has(since) && since < until
+			if missing && !slices.ContainsFunc(gaps, func(g event.GapInfo) bool { return g.From < since && since <= g.To }) {
+				faults = append(faults, fmt.Sprintf("%s at %d, since %d", c.key(), c.rev, since))
+			}
+		}
+	}
+	return faults
+}
+
+// undeclared is wrong, less what a gap excuses: once etcd has forgotten which namespaces matched,
+// objects that are not selected any more need no end.
+func undeclared(events []event.Event, api *fakeAPI) []string {
+	forgotten := slices.ContainsFunc(events, func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "selection" })
+	return slices.DeleteFunc(wrong(events, api, false), func(fault string) bool {
+		return forgotten && api.forgotten() && !strings.Contains(fault, ", want ")
+	})
+}
+
+// forgotten reports whether etcd was compacted.
+func (f *fakeAPI) forgotten() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.compacted > 0
+}
+
+// halfway is an accident in the middle of a change of a namespace.
+type halfway struct {
+	matches bool // at the beginning
+	// before are changes during which informd is killed, meanwhile are those until it starts again.
+	before, meanwhile func(*fakeAPI)
+}
+
+func relabel(label string) func(*fakeAPI) {
+	return func(api *fakeAPI) { api.put("", "team-a", label) }
+}
+
+func several(changes ...func(*fakeAPI)) func(*fakeAPI) {
+	return func(api *fakeAPI) {
+		for _, change := range changes {
+			change(api)
+		}
+	}
+}
+
+// life is what happens in a namespace: a new object, changes, a deletion.
+func life(api *fakeAPI) {
+	api.put("team-a", "two", "")
+	api.put("team-a", fmt.Sprint("new-", api.put("team-b", "x", "")), "")
+	api.del("team-a", "three")
+	api.put("team-a", "three", "")
+}
+
+func emptied(api *fakeAPI) {
+	for _, c := range api.state() {
+		if c.ns == "team-a" {
+			api.del("team-a", c.name)
+		}
+	}
+	api.del("", "team-a")
+}
+
+func halfways() map[string]halfway {
+	on, off, nothing := relabel("yes"), relabel("no"), func(*fakeAPI) {}
+	all := make(map[string]halfway)
+	for name, meanwhile := range map[string]func(*fakeAPI){
+		"nothing":                     nothing,
+		"life":                        life,
+		"it changes back":             nil,
+		"it changes back, life":       nil,
+		"it matches for a while":      several(off, life, on, life, off, life),
+		"it matches for a quiet time": several(off, on, off, life),
+		"it matches again":            several(off, life, on, life),
+		"it is deleted":               several(on, life, emptied),
+		"it is deleted and created":   several(life, emptied, on, life),
+	} {
+		enters, leaves := meanwhile, meanwhile
+		switch name {
+		case "it changes back":
+			enters, leaves = off, on
+		case "it changes back, life":
+			enters, leaves = several(life, off, life), several(life, on, life)
+		}
+		all["it comes to match; "+name] = halfway{false, on, enters}
+		all["it no longer matches; "+name] = halfway{true, off, leaves}
+		all["it no longer matches, life; "+name] = halfway{true, several(life, off, life), leaves}
+		all["it comes to match, life; "+name] = halfway{false, several(life, on, life), enters}
+	}
+	return all
+}
+
+// TestKilledWhileANamespaceChanges: informd is killed after some of the events and checkpoints that
+// follow from a change of a namespace, and the namespace changes more until the next start. One of the
+// two watches may be behind, and history may be lost meanwhile.
+func TestKilledWhileANamespaceChanges(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -seed %d", s)
+	for name, h := range halfways() {
+		t.Run(name, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(s, uint64(len(name))))
+			for room := rnd.IntN(6); ; room += 6 {
+				behind, lost := rnd.IntN(3), rnd.IntN(3)
+				if !h.run(t, room, behind, lost) {
+					return
+				}
+				if t.Failed() {
+					t.Fatalf("killed after %d records; watch behind: %d, history lost: %d", room, behind, lost)
+				}
+			}
+		})
+	}
+}
+
+// run is one run of it. It returns false if the process was not killed, as it had nothing more to write.
+func (h *halfway) run(t *testing.T, room, behind, lost int) (more bool) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", map[bool]string{true: "yes", false: "no"}[h.matches])
+	api.put("", "team-b", "yes")
+	for _, name := range []string{"one", "two", "three", "four"} {
+		api.put("team-a", name, "")
+	}
+	api.put("team-b", "x", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.log.set(func() { r.log.room = &room })
+	api.do(func() {
+		api.slow = func(r *http.Request) bool { return behind > 0 && (r.URL.Path == namespacesPath) == (behind == 1) }
+	})
+	h.before(api)
+	began, last := time.Now(), api.changes()[len(api.changes())-1].rev
+	killed := false
+	r.eventually("killed, or through", func() bool {
+		r.log.set(func() { killed = r.log.dying })
+		through := r.manager.Targets()[0].ResourceVersion == last && len(wrong(r.log.all(), api, false)) == 0
+		return killed || through || behind > 0 && time.Since(began) > 100*time.Millisecond
+	})
+	r.stop(true)
+	r.log.set(func() { r.log.room = nil })
+	h.meanwhile(api)
+	api.do(func() { api.slow = nil })
+	if lost > 0 {
+		api.forget()
+	}
+	if lost > 1 {
+		api.compact()
+	}
+	n := len(r.log.all())
+	r.begin(labelled())
+	r.caughtUp()
+	r.within(10*time.Second, "what is in the stream is what matches", func() bool { return len(undeclared(r.log.all(), api)) == 0 })
+	checkLegal(t, r.log.all())
+	if faults := incomplete(r.log.all(), api, "team-a"); len(faults) > 0 {
+		t.Errorf("neither events nor in a gap:\n%s\nafter the restart:\n%s", strings.Join(faults, "\n"), strings.Join(r.since(n), "\n"))
+	}
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+		t.Errorf("audit: %+v", got)
+	}
+	r.stop(false)
+	return killed || behind > 0 // then more can be written
+}
+
+// TestNamespaceLeavesAsItIsLookedAt: after a kill in the middle of an arrival the namespace still
+// matches as the target begins, and no longer as the target looks at it again.
+func TestNamespaceLeavesAsItIsLookedAt(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	room := 2
+	r.log.set(func() { r.log.room = &room })
+	api.put("", "team-a", "yes")
+	r.eventually("killed", func() (killed bool) {
+		r.log.set(func() { killed = r.log.dying })
+		return killed
+	})
+	r.stop(true)
+	var once sync.Once
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/things") && verbOf(r) == "watch" {
+				once.Do(func() {
+					api.put("", "team-a", "no")
+					<-time.After(200 * time.Millisecond) // the watch of the Namespaces is faster
+				})
+			}
+			return false
+		}
+	})
+	r.log.set(func() { r.log.room = nil })
+	r.begin(labelled())
+	r.within(10*time.Second, "what entered has left", func() bool {
+		return count(r.log.all(), event.Entered) == 1 && len(wrong(r.log.all(), api, false)) == 0
+	})
+}
+
+// TestNamespaceLeavesBeforeAllHasEntered: a namespace matches, and what was filtered out until informd
+// saw that cannot be read from etcd. When it can, the namespace does not match any more.
+func TestNamespaceLeavesBeforeAllHasEntered(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	r.passed()
+	api.do(func() {
+		api.slow = nil
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if byName(r) && strings.Contains(r.URL.RawQuery, "one") {
+				w.WriteHeader(http.StatusInternalServerError)
+				return true
+			}
+			return false
+		}
+	})
+	r.eventually("entered", func() bool { return count(r.log.all(), event.Entered) == 1 })
+	api.put("", "team-a", "no")
+	<-time.After(100 * time.Millisecond) // a look at the namespace
+	api.do(func() { api.refuse = nil })
+	r.eventually("left", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
+	r.caughtUp()
+	if faults := incomplete(r.log.all(), api, "team-a"); len(faults) > 0 {
+		t.Errorf("neither events nor in a gap:\n%s\nevents:\n%s", strings.Join(faults, "\n"), strings.Join(lines(r.log.all()), "\n"))
+	}
+}
+
+// TestRestartWhileANamespaceLeaves: all objects of a namespace have left, but the watch has not come past
+// that. A restart emits nothing then, as the Namespace has not changed since, and no object of it.
+func TestRestartWhileANamespaceLeaves(t *testing.T) {
+	for name, leave := range map[string]func(*fakeAPI){"another label": relabel("no"), "deleted": emptied} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "yes")
+			api.put("team-a", "one", "")
+			r := start(t, api, labelled())
+			r.caughtUp()
+			if name == "deleted" {
+				api.del("team-a", "one")
+				r.caughtUp()
+			}
+			api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+			leave(api)
+			r.eventually("ended", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
+			r.eventually("the checkpoint", func() bool {
+				mark := string(r.log.marksNow()["example.com/things"])
+				api.mu.Lock()
+				defer api.mu.Unlock()
+				return strings.Contains(mark, fmt.Sprintf(`"namespacesAt":%d`, api.rev)) && strings.Contains(mark, `"turning":"team-a"`)
+			})
+			n := len(r.log.all())
+			r.stop(true)
+			api.do(func() { api.slow = nil })
+			api.put("", "team-b", "yes")
+			r.begin(labelled())
+			r.caughtUp()
+			if got := r.since(n); len(got) > 0 {
+				t.Errorf("events: %q", got)
+			}
+		})
+	}
+}

@@ -57,7 +57,7 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 	}
 	c.Begin(now, ahead)
 	if m := t.Marked; m.Synced && m.At != 0 && (t.Lost == nil || t.Lost.Reason != recovery.ReasonSelection) {
-		resumed, err := c.Resume(ctx, m.Mark, m.RV, now)
+		resumed, err := c.Resume(ctx, m.Mark, m.RV)
 		switch {
 		case errors.Is(err, selection.ErrForgotten):
 			if t.Lost == nil {

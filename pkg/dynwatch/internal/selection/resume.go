@@ -80,7 +80,7 @@ func (c *Coverage) Begun(now *Viewed) {
 // Resume covers the namespaces that matched at a mark, of a stream that was at rv. It returns
 // false if revisions do not compare with the mark, and ErrForgotten if etcd has compacted it, or
 // was restored to an older state that the objects do not show.
-func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64, now *Viewed) (bool, error) {
+func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) {
 	if c.at < m.At {
 		// The Namespaces were restored to an older state. A rollback is found with the objects only
 		// if they are in the same store, and their position is past its head.

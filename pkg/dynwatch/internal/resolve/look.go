@@ -56,8 +56,6 @@ func (t *Resolver) Soon() time.Duration {
 func (t *Resolver) Look(ctx context.Context) error {
 	if d, more := t.Looks.Next(); more {
 		t.Looks.Timer.Reset(d)
-	} else if t.failing.fellBack {
-		t.Looks.Timer.Reset(t.backAgain())
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -79,7 +77,6 @@ func (t *Resolver) Look(ctx context.Context) error {
 	}
 	t.Logger.Info("watch moves to another version", "from_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
 	t.use(s, r)
-	t.failing = failing{}
 	return ErrMoved
 }
 

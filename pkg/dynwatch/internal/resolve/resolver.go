@@ -31,8 +31,6 @@ type Resolver struct {
 	absence catalog.Absence
 	// unlisted: discovery did not list the resource since it was resolved last.
 	unlisted bool
-	// failing is since when the version brings only server errors.
-	failing failing
 	// Unwatched is what is known of the time since a watch was open last.
 	Unwatched Unwatched
 }

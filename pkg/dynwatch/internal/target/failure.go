@@ -19,10 +19,6 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	if all := t.Clients.Pace.All(); all > 0 && kube.Overloaded(err) {
 		t.openings.Pause(all)
 	}
-	if err = t.Resolver.FallBack(ctx, err); err == nil {
-		t.list.sweep = nil // the list of another version begins again
-		return nil
-	}
 	state := StateAfter(err, t.Status.Synced.Load())
 	switch {
 	case state == status.Waiting:

@@ -196,8 +196,8 @@ func (s *Server) operate(mux *http.ServeMux, d *door) {
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
-	mux.Handle("GET /history", s.guarded(d.operating, s.forwarded(s.limited(maxReaders, bounded(s.history)))))
-	mux.Handle("GET /gaps", s.guarded(d.operating, s.forwarded(s.limited(maxReaders, bounded(s.gaps)))))
+	mux.Handle("GET /history", s.guarded(d.operating, s.limited(maxReaders, s.forwarded(bounded(s.history)))))
+	mux.Handle("GET /gaps", s.guarded(d.operating, s.limited(maxReaders, s.forwarded(bounded(s.gaps)))))
 	// The tail has no end, and gives each write its own time.
 	mux.Handle("GET /tail", s.guarded(d.operating, s.forwarded(answered(s.tail))))
 }

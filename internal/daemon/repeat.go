@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // lookEvery is the time between two looks for what is due.
@@ -30,13 +33,26 @@ func (r *repeating) start(ctx context.Context, p *pipeline) {
 			}
 			now := time.Now()
 			for _, what := range p.manager.Due(last, now) {
-				for _, one := range p.deliveries() {
-					one.Repeat(ctx, what)
-				}
+				p.repeat(ctx, what)
 			}
 			last = now
 		}
 	})
+}
+
+// repeat asks for a re-snapshot that is due.
+func (p *pipeline) repeat(ctx context.Context, what journal.Resnapshot) {
+	if p.store.Durable {
+		for _, one := range p.deliveries() {
+			one.Repeat(ctx, what)
+		}
+		return
+	}
+	// A memory journal may have dropped what objects contain.
+	resource := event.GroupOrCore(what.Begin[0].Group) + "/" + what.Begin[0].Resource
+	if _, err := p.manager.Resnapshot(ctx, resource); err != nil && ctx.Err() == nil {
+		p.logger.Warn("scheduled re-snapshot left out", "resource", resource, "err", err)
+	}
 }
 
 func (r *repeating) end() {

@@ -45,17 +45,21 @@ func (r *Runner) Refill(ctx context.Context, what journal.Resnapshot) (objects m
 	return r.resnapshotWithin(ctx, what, math.MaxInt64)
 }
 
-// Repeat is [Runner.Resnapshot] of one target for a schedule: it does not wait, and asks for nothing while
-// an earlier one of the target is not complete.
+// maxScheduled bounds the re-snapshots of a schedule that are not complete. So requests have a place, too.
+const maxScheduled = maxOrders / 2
+
+// Repeat is [Runner.Resnapshot] for a schedule: it does not wait, and asks for nothing while an earlier one of the
+// resource is not complete, or too many are not.
 func (r *Runner) Repeat(ctx context.Context, what journal.Resnapshot) {
-	same := func(one journal.Resnapshot) bool { return one.Begin[0].Target == what.Begin[0].Target }
-	if slices.ContainsFunc(r.orders.requests(), same) {
-		r.options.Logger.Warn("scheduled re-snapshot left out; the sink has not had the one before", "target", what.Begin[0].Target,
+	resource, pending := resourceOf(what), r.orders.requests()
+	same := func(one journal.Resnapshot) bool { return resourceOf(one) == resource }
+	if len(pending) >= maxScheduled || slices.ContainsFunc(pending, same) {
+		r.options.Logger.Warn("scheduled re-snapshot left out; the sink has not had those before", "resource", resource,
 			"next", "raise resnapshotEvery, or make the sink faster")
 		return
 	}
 	if _, err := r.order(ctx, what); err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-		r.options.Logger.Warn("scheduled re-snapshot left out", "target", what.Begin[0].Target, "err", err)
+		r.options.Logger.Warn("scheduled re-snapshot left out", "resource", resource, "err", err)
 	}
 }
 

@@ -436,6 +436,30 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// TestRepeatLeavesRoom: while a sink is down, the schedule of many resources does not keep an operator's request
+// from being accepted.
+func TestRepeatLeavesRoom(t *testing.T) {
+	j := &keepingJournal{repeating: newRepeating(t, 10)}
+	g := start(t, j, &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}, nil)
+	for n := range 100 {
+		what := again(uint64(n + 1))
+		what.Begin[0].Resource = fmt.Sprint("resource-", n)
+		g.Repeat(t.Context(), what)
+	}
+	accepted := len(j.runs())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Resnapshot(ctx, again(1000)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request: %v", err)
+	}
+	if n := len(j.runs()); accepted == 0 || n != accepted+1 {
+		t.Errorf("%d are pending, %d of the schedule", n, accepted)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
 // ends. The next one makes them, in their order and with their runs.
 func TestResnapshotOutlivesTheRunner(t *testing.T) {

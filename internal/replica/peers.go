@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -39,8 +42,10 @@ func (p Peers) authorize(h http.Header) error {
 const (
 	// forwardedHeader marks a request that a replica has sent on: no other one sends it further.
 	forwardedHeader = "Informd-Forwarded"
-	// readPatience is how long a client may take to read what was sent, as for other answers without an end.
-	readPatience = 10 * time.Second
+	// readPatience is how long a client may take to read what was sent, as for other answers without an end,
+	// and answerPatience how long the leader may take to begin its answer: it may be frozen.
+	readPatience   = 10 * time.Second
+	answerPatience = 30 * time.Second
 )
 
 // Forward sends a request on to the leader, and its answer back as it comes. The caller has to check that
@@ -57,21 +62,32 @@ func (p Peers) Forward(leader string, logger *slog.Logger) http.Handler {
 			http.Error(w, fmt.Sprintf("this informd does not lead: it follows %s", leader), http.StatusServiceUnavailable)
 			return
 		}
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		waiting := time.AfterFunc(answerPatience, func() { cancel(errNoAnswer) })
+		defer waiting.Stop()
 		proxy := httputil.ReverseProxy{
 			Transport: p.Transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 			Rewrite: func(out *httputil.ProxyRequest) {
 				out.SetURL(p.at(leader, ""))
 				out.Out.Header = header
 			},
+			ModifyResponse: func(*http.Response) error {
+				waiting.Stop()
+				return nil
+			},
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				err = cmp.Or(context.Cause(ctx), err)
 				http.Error(w, fmt.Sprintf("this informd follows %s, which does not answer: %v", leader, err), http.StatusServiceUnavailable)
 			},
 		}
-		proxy.ServeHTTP(&timed{w, http.NewResponseController(w)}, r)
+		proxy.ServeHTTP(&timed{w, http.NewResponseController(w)}, r.WithContext(ctx))
 	})
 }
 
-// timed limits the time of each write.
+var errNoAnswer = fmt.Errorf("no answer within %v", answerPatience)
+
+// timed limits the time of each write and flush.
 type timed struct {
 	http.ResponseWriter
 
@@ -87,4 +103,9 @@ func (t *timed) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return t.ResponseWriter.Write(b)
+}
+
+// FlushError is for [http.ResponseController]. A limit that stayed would end an idle stream of HTTP/2.
+func (t *timed) FlushError() error {
+	return errors.Join(t.control.Flush(), t.control.SetWriteDeadline(time.Time{}))
 }

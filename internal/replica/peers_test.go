@@ -8,8 +8,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/informd/informd/internal/replica"
+	"github.com/informd/informd/internal/sse"
 )
 
 func forwardTo(leader string) http.Handler {
@@ -108,5 +110,46 @@ func TestForwardWithoutToken(t *testing.T) {
 	p.Forward("127.0.0.1:1", slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tail", http.NoBody))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "no such file") {
 		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// TestIdleTailOverHTTP2: a tail without events stays open for longer than a client may take to read, at the leader
+// and through a follower.
+func TestIdleTailOverHTTP2(t *testing.T) {
+	t.Parallel()
+	idle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := sse.New(w)
+		for range 2 {
+			if err := out.Beat(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-time.After(sse.Patience + time.Second):
+			case <-r.Context().Done():
+			}
+		}
+	})
+	leader := httptest.NewServer(idle)
+	t.Cleanup(leader.Close)
+	for name, handler := range map[string]http.Handler{"leader": idle, "follower": forwardTo(strings.TrimPrefix(leader.URL, "http://"))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewUnstartedServer(handler)
+			server.EnableHTTP2 = true
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if text, err := io.ReadAll(answer.Body); err != nil || string(text) != ":\n\n:\n\n" || answer.ProtoMajor != 2 {
+				t.Errorf("%s %q, %v", answer.Proto, text, err)
+			}
+		})
 	}
 }

@@ -52,5 +52,8 @@ func (s *Writer) Send(messages []byte) error {
 	if err := s.control.Flush(); err != nil {
 		return fmt.Errorf("send events: %w", err)
 	}
+	if err := s.control.SetWriteDeadline(time.Time{}); err != nil { // else HTTP/2 ends an idle stream
+		return fmt.Errorf("end the limit of the time of a write: %w", err)
+	}
 	return nil
 }

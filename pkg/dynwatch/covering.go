@@ -49,26 +49,33 @@ func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	return all, err
 }
 
-// Due returns re-snapshots, each of one target with a new run, of the targets whose
+// Due returns re-snapshots, each of one resource with a new run, of the resources whose
 // [Resource.ResnapshotEvery] comes round after one time and not after another. It does so at
-// fixed times, which differ between targets. A target without a first list has none.
+// fixed times, which differ between resources. Targets without a first list are left out.
 func (m *Manager) Due(after, until time.Time) (due []journal.Resnapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	at := make(map[string]int)
 	for _, r := range m.sorted() {
-		if every := r.target.Spec.ResnapshotEvery; every > 0 && r.target.Status.Synced.Load() && comesRound(r.target.Name, every, after, until) {
-			one := journal.Resnapshot{Run: m.runs.Next()}
-			m.bracket(&one, r)
-			due = append(due, one)
+		s := r.target.Spec
+		name := event.GroupOrCore(s.Group) + "/" + s.Resource
+		if s.ResnapshotEvery == 0 || !r.target.Status.Synced.Load() || !comesRound(name, s.ResnapshotEvery, after, until) {
+			continue
 		}
+		i, ok := at[name]
+		if !ok {
+			i, at[name] = len(due), len(due)
+			due = append(due, journal.Resnapshot{Run: m.runs.Next()})
+		}
+		m.bracket(&due[i], r)
 	}
 	return due
 }
 
-// comesRound reports whether a period of a target begins after one time and not after another.
-func comesRound(target string, every time.Duration, after, until time.Time) bool {
+// comesRound reports whether a period of a resource begins after one time and not after another.
+func comesRound(resource string, every time.Duration, after, until time.Time) bool {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(target)) // never fails
+	_, _ = h.Write([]byte(resource)) // never fails
 	phase := int64(h.Sum64() % uint64(every))
 	round := func(at time.Time) int64 { return (at.UnixNano() - phase) / int64(every) }
 	return round(until) > round(after)

@@ -9,8 +9,8 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// TestDue: however time is cut into pieces, a target with ResnapshotEvery is due once in each period, at the
-// same moment in each process, and not at that of another target.
+// TestDue: however time is cut into pieces, a resource with ResnapshotEvery is due once in each period, with all of
+// its targets, at the same moment in each process.
 func TestDue(t *testing.T) {
 	const every = time.Hour
 	wanted := things()
@@ -24,11 +24,11 @@ func TestDue(t *testing.T) {
 		runs := map[uint64]bool{}
 		for at := begin; at.Before(begin.Add(24 * time.Hour)); at = at.Add(step) {
 			for _, one := range r.manager.Due(at, at.Add(step)) {
-				if len(one.Begin) != 1 || len(one.End) != 1 || runs[one.Run] {
+				if len(one.Begin) != 2 || len(one.End) != 2 || runs[one.Run] {
 					t.Errorf("run %d of %d targets", one.Run, len(one.Begin))
 				}
 				runs[one.Run] = true
-				all = append(all, fmt.Sprint(one.Begin[0].Target, " in hour ", at.Sub(begin)/time.Hour))
+				all = append(all, fmt.Sprint(one.Begin[0].Resource, " in hour ", at.Sub(begin)/time.Hour))
 			}
 		}
 		if due := r.manager.Due(begin.Add(time.Hour), begin); len(due) > 0 {
@@ -38,7 +38,7 @@ func TestDue(t *testing.T) {
 		return all
 	}
 	coarse, fine := dues(time.Minute), dues(time.Second)
-	if len(coarse) != 2*24 || strings.Join(coarse, "\n") != strings.Join(fine, "\n") {
+	if len(coarse) != 24 || strings.Join(coarse, "\n") != strings.Join(fine, "\n") {
 		t.Errorf("in a day they are due\n%q\nand\n%q", coarse, fine)
 	}
 }

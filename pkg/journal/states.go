@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ type states struct {
 	// is not, and runOf the run of that target.
 	target func(*event.Event) string
 	runOf  func(target string) uint64
+	// in reports whether a target of the log can have such objects; nil if each can.
+	in     func(target string) bool
 	begins []Entry
 	ends   []Entry
 
@@ -90,6 +93,10 @@ func (c *Cursor) Resnapshot(ctx context.Context, r Resnapshot) error {
 	c.states = &states{
 		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, step: stepBegin, begins: bounds(r.Begin), ends: bounds(r.End),
 		runOf: func(string) uint64 { return r.Run },
+		in: func(target string) bool {
+			resource, _, _ := strings.Cut(target, "@")
+			return resource == event.GroupOrCore(of.Group)+"/"+of.Resource || slices.Contains(slices.Collect(maps.Values(targets)), target)
+		},
 		target: func(e *event.Event) string {
 			if e.Group != of.Group || e.Resource != of.Resource || !c.journal.config.Watched(e) {
 				return ""
@@ -162,7 +169,7 @@ func (s *states) plan() error {
 	c := s.cursor
 	var controls []wal.Place
 	for again := true; again; {
-		s.places, controls, s.end = c.journal.log.Lasts()
+		s.places, controls, s.end = c.journal.log.Lasts(nil)
 		err := s.findBounds(controls)
 		if again = errors.Is(err, wal.ErrGone); err != nil && !again {
 			return err
@@ -209,7 +216,7 @@ func (s *states) begin() {
 		c.mu.Lock()
 		s.end = c.next - 1
 		c.mu.Unlock()
-		s.places, _, s.stable = c.journal.log.Lasts()
+		s.places, _, s.stable = c.journal.log.Lasts(s.in)
 	}
 	c.queue = append(c.queue, s.begins...)
 	s.step = stepStates

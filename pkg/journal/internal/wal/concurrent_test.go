@@ -127,7 +127,7 @@ func TestConcurrent(t *testing.T) {
 			err := l.Compact(keepNothing{slowest}, 50+50*int64(i%2))
 			n := 0
 			err = errors.Join(err, l.EachLast("target1", func(event.Event) { n++ }))
-			lasts, _, _ := l.Lasts()
+			lasts, _, _ := l.Lasts(nil)
 			before := len(lasts)
 			of := object("n1", event.Modified, 1)
 			of.Resource = "r1"

@@ -11,14 +11,18 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
-// Lasts returns the places of the last events of all objects that exist, and of all kinds of control
-// events, each in the order of the log, and the sequence at which it ends. Soft ones among them may not
+// Lasts returns the places of the last events of all objects that exist in some targets, nil for all, and of all
+// kinds of control events, each in the order of the log, and the sequence at which it ends. Soft ones among them may not
 // be durable. It has them synced and shipped: they are when [Log.Readable] is not below the end.
-func (l *Log) Lasts() (objects, controls []Place, end uint64) {
+func (l *Log) Lasts(in func(target string) bool) (objects, controls []Place, end uint64) {
 	l.mu.Lock()
+	left := make([]bool, len(l.targets.names)) // out
+	for i, name := range l.targets.names {
+		left[i] = in != nil && !in(name)
+	}
 	for e := range l.table.All() {
 		switch {
-		case e.Kind != record.Event || e.Flags.Has(record.Ends):
+		case e.Kind != record.Event || e.Flags.Has(record.Ends) || int(e.Target) < len(left) && left[e.Target]:
 		case e.Flags.Has(record.Control):
 			controls = append(controls, Place{e.Key, e.Seq})
 		default:

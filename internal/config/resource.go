@@ -58,8 +58,8 @@ type Resource struct {
 	// Changes lists what a modified event has beside the object: the changed paths, a JSON
 	// patch (RFC 6902), the object before the change.
 	Changes OneOrMore `yaml:"changes" enum:"changed,patch,oldObject" absent:"the object alone"`
-	// ResnapshotEvery is the period in which informd announces every object again; 0 is
-	// never.
+	// ResnapshotEvery is the period in which each sink gets every object again, as the
+	// journal has it; 0 is never.
 	ResnapshotEvery time.Duration `yaml:"resnapshotEvery"`
 }
 

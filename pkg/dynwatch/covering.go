@@ -51,7 +51,8 @@ func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 
 // Due returns re-snapshots, each of one resource with a new run, of the resources whose
 // [Resource.ResnapshotEvery] comes round after one time and not after another. It does so at
-// fixed times, which differ between resources. Targets without a first list are left out.
+// fixed times, which differ between resources, so the next call has to begin where this one ends. Targets
+// without a first list are left out.
 func (m *Manager) Due(after, until time.Time) (due []journal.Resnapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -108,7 +108,7 @@ func (c *Coverage) Leaving(namespace string) (Departure, bool) {
 func (c *Coverage) At() uint64 { return c.at }
 
 // MissingUpTo returns the range in which events of a namespace that leaves may be missing, given
-// something of it at revision rv; false if there is none. It does so once: the caller declares it.
+// something of it at revision rv; false if there is none. The caller declares it: a later range begins behind it.
 func (c *Coverage) MissingUpTo(namespace string, rv uint64) (after, to uint64, missing bool) {
 	d := c.leaving[namespace]
 	after, to = d.MissingAfter, max(rv, d.Until)

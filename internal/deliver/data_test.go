@@ -40,6 +40,8 @@ type moody struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	done map[string]bool // what it has taken
+	// refused: it has refused an event for good, as it does at least once.
+	refused bool
 }
 
 func (s *moody) write(ctx context.Context, batch []event.Event) (taken int, err error) {
@@ -59,6 +61,11 @@ func (s *moody) write(ctx context.Context, batch []event.Event) (taken int, err 
 	if err := wait(ctx, pause); err != nil {
 		return 0, err
 	}
+	s.mu.Lock()
+	if !s.refused {
+		mood, s.refused = 1, true
+	}
+	s.mu.Unlock()
 	switch mood {
 	case 0:
 		return n, errors.New("not now")

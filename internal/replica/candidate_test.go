@@ -176,7 +176,7 @@ func TestOutageIsToldOnce(t *testing.T) {
 		}()
 		c.lead(t)
 		if n := strings.Count(log.String(), "down for request"); n != 1 {
-			t.Errorf("it is told %d times:\n%s", n, &log)
+			t.Errorf("it is logged %d times:\n%s", n, &log)
 		}
 	})
 }

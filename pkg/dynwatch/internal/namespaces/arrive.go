@@ -16,12 +16,12 @@ import (
 // arrive covers a namespace that has turned, from here on.
 func (t *Follower) arrive(ctx context.Context, namespace string, when selection.Turned) error {
 	c := &t.Coverage
-	told := c.Cover(namespace)
-	a := c.Arrive(namespace, when, t.Cursor, told)
-	told, err := t.catchUpWith(ctx, a, told)
+	announced := c.Cover(namespace)
+	a := c.Arrive(namespace, when, t.Cursor, announced)
+	announced, err := t.catchUpWith(ctx, a, announced)
 	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		// It is begun anew, or departs if it does not match any more by then.
-		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: told, MissingAfter: max(a.After, 1)})
+		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: announced, MissingAfter: max(a.After, 1)})
 		return err
 	}
 	c.Sure(namespace)
@@ -33,24 +33,24 @@ func (t *Follower) arrive(ctx context.Context, namespace string, when selection.
 // left out since it turned, it enters as it was then, and they are told from etcd.
 // Where that is not possible, or not known, a gap says so. If it fails, it is to go on
 // from the revision that it returns.
-func (t *Follower) catchUpWith(ctx context.Context, a *selection.Arrival, told uint64) (uint64, error) {
+func (t *Follower) catchUpWith(ctx context.Context, a *selection.Arrival, announced uint64) (uint64, error) {
 	if a.From != 0 {
 		_, torn, err := t.listArrived(ctx, a.Namespace, a.From, a.Cause)
 		if err == nil {
-			told, err = t.tellLeftOut(ctx, a.LeftOut, a.From)
+			announced, err = t.tellLeftOut(ctx, a.LeftOut, a.From)
 		}
 		if err == nil && torn {
 			err = t.Declare(ctx, event.GapInfo{From: a.After, To: t.Cursor})
 		}
 		if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
-			return told, err
+			return announced, err
 		}
 		if err := t.Declare(ctx, event.GapInfo{From: a.After, To: t.Cursor}); err != nil {
-			return told, err
+			return announced, err
 		}
-		a.LeftOut, told = nil, t.Cursor
+		a.LeftOut, announced = nil, t.Cursor
 	}
-	return told, t.catchUpByList(ctx, a)
+	return announced, t.catchUpByList(ctx, a)
 }
 
 // catchUpByList has what is in a namespace at the cursor enter. If etcd has forgotten

@@ -89,9 +89,6 @@ func (r *reader) settle(ctx context.Context) {
 func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	events, err := r.runner.cursor.Rewind(ctx, since)
 	r.last = 0
-	if err == nil {
-		r.runner.resnapshotAgain()
-	}
 	return events, err
 }
 

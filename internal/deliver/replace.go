@@ -114,6 +114,5 @@ func (r *Runner) startOver(ctx context.Context) error {
 		return err
 	}
 	r.requests.again()
-	r.resnapshotAgain()
 	return nil
 }

@@ -6,29 +6,68 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
-// resnapshot is what the sink is given anew on request. It belongs to the loop.
-type resnapshot struct {
-	what journal.Resnapshot
-	// attempt counts the times that it begins, or has to.
-	attempt int
-	// objects is how many of each target were not left out.
-	objects map[string]int
-	answer  chan resnapshotAnswer // capacity 1
-}
-
-type resnapshotAnswer struct {
-	objects map[string]int
-	err     error
-}
+const (
+	// pendingAfter is how long a request waits for a sink that is down.
+	pendingAfter = 15 * time.Second
+	// maxScheduled bounds the re-snapshots of a schedule that are not complete. So requests have a place, too.
+	maxScheduled = journal.MaxRequests / 2
+)
 
 // ErrPending is the answer to a request that is kept until the sink works.
 var ErrPending = errors.New("the re-snapshot is pending")
+
+// resnapshots count what the sink gets of re-snapshots. The cursor has those that are not complete.
+type resnapshots struct {
+	// Of the loop: the one under way, and how many objects of each target were not left out.
+	what    journal.Resnapshot
+	objects map[string]int
+
+	mu sync.Mutex
+	// waiting are the callers, by run: channels with room for one answer.
+	waiting map[uint64]chan map[string]int
+}
+
+func (s *resnapshots) wait(run uint64) <-chan map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := make(chan map[string]int, 1)
+	s.waiting[run] = done
+	return done
+}
+
+func (s *resnapshots) answer(run uint64, objects map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done := s.waiting[run]; done != nil && objects != nil {
+		done <- objects
+	}
+	delete(s.waiting, run)
+}
+
+// Pending is a re-snapshot of the sink that is not complete.
+type Pending struct {
+	Resource string `json:"resource"`
+	Run      uint64 `json:"run"`
+}
+
+func (r *Runner) pending() (all []Pending) {
+	for _, what := range r.cursor.Requests() {
+		all = append(all, Pending{Resource: resourceOf(what), Run: what.Run})
+	}
+	return all
+}
+
+func resourceOf(what journal.Resnapshot) string {
+	first := what.Begin[0]
+	return event.GroupOrCore(first.Group) + "/" + first.Resource
+}
 
 // Resnapshot has the sink deliver the states of objects again, between what comes from
 // the journal anyway, and returns how many of each target that were when the sink is
@@ -45,40 +84,45 @@ func (r *Runner) Refill(ctx context.Context, what journal.Resnapshot) (objects m
 	return r.resnapshotWithin(ctx, what, math.MaxInt64)
 }
 
-// maxScheduled bounds the re-snapshots of a schedule that are not complete. So requests have a place, too.
-const maxScheduled = maxOrders / 2
-
 // Repeat is [Runner.Resnapshot] for a schedule: it does not wait, and asks for nothing while an earlier one of the
 // resource is not complete, or too many are not.
 func (r *Runner) Repeat(ctx context.Context, what journal.Resnapshot) {
-	resource, pending := resourceOf(what), r.orders.requests()
+	resource, pending := resourceOf(what), r.cursor.Requests()
 	same := func(one journal.Resnapshot) bool { return resourceOf(one) == resource }
 	if len(pending) >= maxScheduled || slices.ContainsFunc(pending, same) {
 		r.options.Logger.Warn("scheduled re-snapshot left out; the sink has not had those before", "resource", resource,
 			"next", "raise resnapshotEvery, or make the sink faster")
 		return
 	}
-	if _, err := r.order(ctx, what); err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
+	if err := r.request(ctx, what); err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
 		r.options.Logger.Warn("scheduled re-snapshot left out", "resource", resource, "err", err)
 	}
+}
+
+func (r *Runner) request(ctx context.Context, what journal.Resnapshot) error {
+	switch err := r.cursor.Request(ctx, what); {
+	case errors.Is(err, journal.ErrClosed):
+		return errEnded
+	case err != nil:
+		return fmt.Errorf("keep the request: %w", err)
+	}
+	return nil
 }
 
 // resnapshotWithin waits for a sink that is down for some time.
 func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, limit time.Duration) (objects map[string]int, err error) {
 	wrap := func(err error) error { return fmt.Errorf("sink %s: %w", r.options.Name, err) }
-	one, err := r.order(ctx, what)
-	if err != nil {
+	done := r.resnapshots.wait(what.Run)
+	defer r.resnapshots.answer(what.Run, nil)
+	if err := r.request(ctx, what); err != nil {
 		return nil, wrap(err)
 	}
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for down := time.Duration(0); ; {
 		select {
-		case a := <-one.answer:
-			if a.err != nil {
-				return nil, wrap(a.err)
-			}
-			return a.objects, nil
+		case objects := <-done:
+			return objects, nil
 		case <-r.done:
 			return nil, wrap(fmt.Errorf("%w; informd continues the re-snapshot when it starts again with this journal", errEnded))
 		case <-ctx.Done():
@@ -95,56 +139,38 @@ func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, 
 	}
 }
 
-// pendingAfter is how long a request waits for a sink that is down.
-const pendingAfter = 15 * time.Second
-
-// resnapshot begins one, or begins it again.
-func (r *reader) resnapshot(ctx context.Context, s *resnapshot) {
-	if err := r.runner.cursor.Resnapshot(context.WithoutCancel(ctx), s.what); err != nil { // it does not wait
-		r.runner.concludeResnapshot(s, err)
-		return
-	}
-	r.runner.resnapshot, s.objects = s, make(map[string]int)
-}
-
-// resnapshotAgain has what is under way begin anew, as the cursor was moved and has
-// dropped it.
-func (r *Runner) resnapshotAgain() {
-	s := r.resnapshot
-	if s == nil {
-		return
-	}
-	s.attempt++
-	r.askSoon(func(ctx context.Context, in *reader) {
-		if r.resnapshot == s {
-			in.resnapshot(ctx, s)
-		}
-	})
-}
-
-// askSoon is ask for the loop itself. If the sink has ended there is nothing to do.
-func (r *Runner) askSoon(t task) { _ = r.requests.ask(t, false) }
-
-// repeated notes an event that may be part of what is repeated. When the last one was
-// read it has the end noted, once nothing is under way any more.
+// repeated notes an event that may be part of a re-snapshot. When the last one was read, it has the end noted,
+// once nothing is under way any more.
 func (r *reader) repeated(e *event.Event, admitted bool) {
-	s := r.runner.resnapshot
+	s := &r.runner.resnapshots
 	switch {
-	case s == nil:
+	case e.Op == event.Begin && e.Replay:
+		for _, what := range r.runner.cursor.Requests() {
+			if e.ID == what.Begin[0].ID {
+				s.what, s.objects = what, make(map[string]int)
+			}
+		}
+	case s.objects == nil:
 	case admitted && e.Reannounced() && e.Run == s.what.Run:
 		s.objects[e.Target]++
 	case e.ID == s.what.End[len(s.what.End)-1].ID:
-		attempt := s.attempt
-		r.runner.askSoon(func(context.Context, *reader) {
-			if s.attempt == attempt {
-				r.runner.concludeResnapshot(s, nil)
-			}
-		})
+		what, objects := s.what, s.objects
+		s.objects = nil
+		// If the sink has ended, there is nothing to do.
+		_ = r.runner.requests.ask(func(context.Context, *reader) { r.runner.conclude(what, objects) }, false)
 	}
 }
 
-// concludeResnapshot answers how it went.
-func (r *Runner) concludeResnapshot(s *resnapshot, err error) {
-	r.resnapshot = nil
-	s.answer <- resnapshotAnswer{s.objects, err}
+// conclude answers a request. It logs the outcome, because the caller may not wait any more.
+func (r *Runner) conclude(what journal.Resnapshot, objects map[string]int) {
+	complete, err := r.cursor.Complete(what.Run)
+	if !complete {
+		return // it begins again
+	}
+	logger := r.options.Logger.With("resource", resourceOf(what), "run", what.Run)
+	if err != nil {
+		logger.Warn("completed re-snapshot not recorded; a restart repeats it", "err", err)
+	}
+	logger.Info("re-snapshot complete")
+	r.resnapshots.answer(what.Run, objects)
 }

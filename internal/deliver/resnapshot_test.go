@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,59 +19,42 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// repeating is a journal that repeats a number of objects.
-type repeating struct {
-	opener
-	objects int
-	begun   atomic.Int32
-	refuse  func() error // nil: it repeats them
+// withObjects is a journal whose sink "out" has had a number of objects.
+func withObjects(t *testing.T, n int) realJournal {
+	t.Helper()
+	j := newJournal(t)
+	objects := make([]event.Event, n)
+	for i := range objects {
+		objects[i] = events(1, 1)[0]
+		objects[i].ID, objects[i].Name, objects[i].UID = fmt.Sprint("object-", i), fmt.Sprint("object-", i), fmt.Sprint("object-", i)
+	}
+	mustAppend(t, j, objects)
+	c, err := j.Journal.Open("out", journal.FromSnapshot)
+	if err == nil {
+		err = errors.Join(c.Commit(j.Stats().LastSeq), c.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }
 
-func (r *repeating) Open(name string, start journal.Start) (deliver.Cursor, error) {
-	c, err := r.opener.Open(name, start)
-	return &repeatingCursor{Cursor: c, journal: r}, err
+// pending are the runs of the requests that are not complete.
+func (g *rig) pending() (runs []uint64) {
+	for _, one := range g.Status().Resnapshots {
+		runs = append(runs, one.Run)
+	}
+	return runs
 }
 
-type repeatingCursor struct {
-	deliver.Cursor
-	journal *repeating
-	queue   []journal.Entry
-}
-
-func (c *repeatingCursor) Resnapshot(_ context.Context, what journal.Resnapshot) error {
-	c.journal.begun.Add(1)
-	if c.journal.refuse != nil {
-		if err := c.journal.refuse(); err != nil {
-			return err
+// whenUp is a sink that is down until it is up.
+func whenUp(up *atomic.Bool) *fakeSink {
+	return &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+		if up.Load() {
+			return len(batch), nil
 		}
-	}
-	c.queue = []journal.Entry{{Event: what.Begin[0]}}
-	for i := range c.journal.objects {
-		e := events(1+i, 1)[0]
-		e.Op, e.Replay, e.PrevResourceVersion = event.Snapshot, true, e.ResourceVersion
-		e.SetRun(what.Run)
-		c.queue = append(c.queue, journal.Entry{Event: e})
-	}
-	c.queue = append(c.queue, journal.Entry{Event: what.End[0]})
-	return nil
-}
-
-func (c *repeatingCursor) Reset(ctx context.Context) error {
-	c.queue = nil
-	return c.Cursor.Reset(ctx)
-}
-
-func (c *repeatingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	n := min(limit, len(c.queue), 7)
-	entries := c.queue[:n:n]
-	if c.queue = c.queue[n:]; n > 0 {
-		return entries, nil
-	}
-	return c.Cursor.Read(ctx, limit)
-}
-
-func newRepeating(t *testing.T, objects int) *repeating {
-	return &repeating{opener: newJournal(t), objects: objects}
+		return 0, errDown
+	}}
 }
 
 // again is a request for the target of the events.
@@ -108,7 +90,7 @@ func ofRun(s *fakeSink, run uint64) (objects int, ended bool) {
 func TestResnapshot(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := newRepeating(t, 100)
+			j := withObjects(t, 100)
 			var writes atomic.Int32
 			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 				if writes.Add(1)%10 == 1 {
@@ -117,7 +99,11 @@ func TestResnapshot(t *testing.T) {
 				return len(batch), nil
 			}}
 			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
-			mustAppend(t, j, events(0, 50))
+			amid := events(0, 50)
+			for i := range amid {
+				amid[i].Target, amid[i].Resource = "core/services", "services"
+			}
+			mustAppend(t, j, amid)
 			var all sync.WaitGroup
 			for run := range uint64(3) {
 				all.Go(func() {
@@ -147,14 +133,14 @@ func TestResnapshotThroughARoute(t *testing.T) {
 			s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 				return len(batch), wait(ctx, 20*time.Millisecond)
 			}}
-			g := start(t, newRepeating(t, 60), s, func(o *deliver.Options) {
+			g := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
 				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
 			})
 			objects, err := g.Resnapshot(t.Context(), again(1))
 			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
 				t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
 			}
-			left := start(t, newRepeating(t, 60), s, func(o *deliver.Options) {
+			left := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
 				o.Name, o.Lanes, o.Route = "left", lanes, route(t, true, deliver.Match{Resource: "secrets"})
 			})
 			if objects, err := left.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 0 {
@@ -170,7 +156,7 @@ func TestResnapshotThroughARoute(t *testing.T) {
 func TestResnapshotOverAReplacement(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := newRepeating(t, 100)
+			j := withObjects(t, 100)
 			hang := make(chan struct{})
 			first := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 				if batch[0].Op == event.Synced {
@@ -202,8 +188,8 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 			if got := <-done; got.err != nil || got.objects["core/pods"] != 100 {
 				t.Errorf("Resnapshot: %+v", got)
 			}
-			if n, ended := ofRun(second, 1); n != 100 || !ended || j.begun.Load() != 2 {
-				t.Errorf("the next sink got %d objects, ended: %t; begun %d times", n, ended, j.begun.Load())
+			if n, ended := ofRun(second, 1); n != 100 || !ended || len(second.ids()) != 102 {
+				t.Errorf("the next sink got %d objects, ended: %t; %d events", n, ended, len(second.ids()))
 			}
 			g.drain(t, time.Minute)
 		})
@@ -212,7 +198,7 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 
 // TestResnapshotThatNobodyWaitsFor is made all the same, and so is the next one.
 func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
-	j := newRepeating(t, 10)
+	j := withObjects(t, 10) // and one more
 	held, free := make(chan struct{}, 100), make(chan struct{})
 	s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
 		held <- struct{}{}
@@ -231,11 +217,11 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 		t.Errorf("Resnapshot: %v", err)
 	}
 	close(free)
-	if objects, err := g.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 10 {
+	if objects, err := g.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 11 {
 		t.Errorf("the next one: %v, %v", objects, err)
 	}
-	if n, ended := ofRun(s, 1); n != 10 || !ended || j.begun.Load() != 2 {
-		t.Errorf("%d objects of the one that nobody waits for, ended: %t, %d begun", n, ended, j.begun.Load())
+	if n, ended := ofRun(s, 1); n != 11 || !ended {
+		t.Errorf("%d objects of the one that nobody waits for, ended: %t", n, ended)
 	}
 	g.drain(t, time.Minute)
 	if _, err := g.Resnapshot(t.Context(), again(3)); err == nil {
@@ -247,55 +233,21 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 // and made when that snapshot is complete.
 func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &keepingJournal{repeating: newRepeating(t, 10)}
-		var complete atomic.Bool
-		j.refuse = func() error {
-			if complete.Load() {
-				return nil
-			}
-			return fmt.Errorf("resnapshot: %w", journal.ErrFirstSnapshot)
-		}
-		s := &fakeSink{}
-		g := start(t, j, s, lanes)
+		var up atomic.Bool
+		s := whenUp(&up)
+		g := start(t, withObjects(t, 10), s, func(o *deliver.Options) { lanes(o); o.Name = "new" })
 		made := make(chan error, 1)
-		go func() { _, err := g.Resnapshot(t.Context(), again(1)); made <- err }()
+		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
 		<-time.After(time.Hour)
-		if diff := cmp.Diff([]uint64{1}, j.runs()); diff != "" || len(made) > 0 {
-			t.Errorf("kept during the first snapshot (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]uint64{1}, g.pending()); diff != "" || len(made) > 0 {
+			t.Errorf("pending during the first snapshot (-want +got):\n%s", diff)
 		}
-		complete.Store(true)
+		up.Store(true)
 		if err := <-made; err != nil {
 			t.Error(err)
 		}
-		if n, ended := ofRun(s, 1); n != 10 || !ended || len(j.runs()) != 0 {
-			t.Errorf("%d objects, ended: %t, kept: %v", n, ended, j.runs())
-		}
-		g.drain(t, time.Minute)
-	})
-}
-
-// TestResnapshotThatFailsLater: a pending request that fails when the sink works is in the log.
-func TestResnapshotThatFailsLater(t *testing.T) {
-	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &keepingJournal{repeating: newRepeating(t, 10)}
-		j.refuse = func() error { return errors.New("no states") }
-		var works atomic.Bool
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			if works.Load() {
-				return len(batch), nil
-			}
-			return 0, errDown
-		}}
-		g := start(t, j, s, lanes)
-		mustAppend(t, j, events(0, 1))
-		synctest.Wait()
-		if _, err := g.Resnapshot(t.Context(), again(1)); !errors.Is(err, deliver.ErrPending) {
-			t.Errorf("Resnapshot: %v, want ErrPending", err)
-		}
-		works.Store(true)
-		<-time.After(time.Hour)
-		if n := g.logs.count("re-snapshot incomplete"); n != 1 || g.logs.count("no states") != 1 || len(j.runs()) != 0 {
-			t.Errorf("%d log lines, kept: %v", n, j.runs())
+		if n, ended := ofRun(s, 1); n != 10 || !ended || len(g.pending()) != 0 {
+			t.Errorf("%d objects, ended: %t, pending: %v", n, ended, g.pending())
 		}
 		g.drain(t, time.Minute)
 	})
@@ -305,13 +257,8 @@ func TestResnapshotThatFailsLater(t *testing.T) {
 func TestRefill(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		var works atomic.Bool
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			if works.Load() {
-				return len(batch), nil
-			}
-			return 0, errDown
-		}}
-		g := start(t, newRepeating(t, 10), s, lanes)
+		s := whenUp(&works)
+		g := start(t, withObjects(t, 10), s, lanes)
 		made := make(chan error, 1)
 		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
 		<-time.After(time.Hour)
@@ -336,7 +283,7 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 		began <- struct{}{}
 		return 0, errors.New("down")
 	}}
-	g := start(t, newRepeating(t, 10), s, nil)
+	g := start(t, withObjects(t, 10), s, nil)
 	result := make(chan error, 1)
 	go func() {
 		objects, err := g.Resnapshot(t.Context(), again(1))
@@ -359,76 +306,22 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 	}
 }
 
-// keepingJournal keeps requests over the ends of runners.
-type keepingJournal struct {
-	*repeating
-	mu   sync.Mutex
-	kept []journal.Resnapshot
-	fail error
-}
-
-func (k *keepingJournal) Open(name string, start journal.Start) (deliver.Cursor, error) {
-	c, err := k.repeating.Open(name, start)
-	if err != nil {
-		return nil, err
-	}
-	repeats, ok := c.(*repeatingCursor)
-	if !ok {
-		return nil, errors.New("another cursor")
-	}
-	return &keepingCursor{repeats, k}, nil
-}
-
-type keepingCursor struct {
-	*repeatingCursor
-	keeper *keepingJournal
-}
-
-func (c *keepingCursor) KeepResnapshots(_ context.Context, all []journal.Resnapshot) error {
-	c.keeper.mu.Lock()
-	defer c.keeper.mu.Unlock()
-	if c.keeper.fail == nil {
-		c.keeper.kept = all
-	}
-	return c.keeper.fail
-}
-
-func (c *keepingCursor) KeptResnapshots() ([]journal.Resnapshot, error) {
-	c.keeper.mu.Lock()
-	defer c.keeper.mu.Unlock()
-	return c.keeper.kept, nil
-}
-
-func (k *keepingJournal) runs() (runs []uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, what := range k.kept {
-		runs = append(runs, what.Run)
-	}
-	return runs
-}
-
 // TestRepeat: a schedule asks again while the sink is down, and the sink gets the objects once.
 func TestRepeat(t *testing.T) {
-	j := &keepingJournal{repeating: newRepeating(t, 10)}
+	j := withObjects(t, 10)
 	var up atomic.Bool
-	s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-		if !up.Load() {
-			return 0, errDown
-		}
-		return len(batch), nil
-	}}
+	s := whenUp(&up)
 	g := start(t, j, s, nil)
 	for run := range uint64(3) {
 		g.Repeat(t.Context(), again(run+1))
 	}
-	if runs := j.runs(); len(runs) != 1 || runs[0] != 1 {
+	if runs := g.pending(); len(runs) != 1 || runs[0] != 1 {
 		t.Errorf("runs %v are pending, want the first one", runs)
 	}
 	up.Store(true)
-	until(t, "it is complete", func() bool { return len(j.runs()) == 0 })
+	until(t, "it is complete", func() bool { return len(g.pending()) == 0 })
 	g.Repeat(t.Context(), again(4))
-	until(t, "the next one is complete", func() bool { _, ended := ofRun(s, 4); return ended && len(j.runs()) == 0 })
+	until(t, "the next one is complete", func() bool { _, ended := ofRun(s, 4); return ended && len(g.pending()) == 0 })
 	for run, want := range map[uint64]int{1: 10, 2: 0, 3: 0, 4: 10} {
 		if n, _ := ofRun(s, run); n != want {
 			t.Errorf("%d objects in run %d, want %d", n, run, want)
@@ -439,20 +332,20 @@ func TestRepeat(t *testing.T) {
 // TestRepeatLeavesRoom: while a sink is down, the schedule of many resources does not keep an operator's request
 // from being accepted.
 func TestRepeatLeavesRoom(t *testing.T) {
-	j := &keepingJournal{repeating: newRepeating(t, 10)}
-	g := start(t, j, &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}, nil)
+	j := withObjects(t, 10)
+	g := start(t, j, whenUp(new(atomic.Bool)), nil)
 	for n := range 100 {
 		what := again(uint64(n + 1))
 		what.Begin[0].Resource = fmt.Sprint("resource-", n)
 		g.Repeat(t.Context(), what)
 	}
-	accepted := len(j.runs())
+	accepted := len(g.pending())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := g.Resnapshot(ctx, again(1000)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request: %v", err)
 	}
-	if n := len(j.runs()); accepted == 0 || n != accepted+1 {
+	if n := len(g.pending()); accepted == 0 || n != accepted+1 {
 		t.Errorf("%d are pending, %d of the schedule", n, accepted)
 	}
 	if err := g.Stop(t.Context()); err != nil {
@@ -463,13 +356,12 @@ func TestRepeatLeavesRoom(t *testing.T) {
 // TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
 // ends. The next one makes them, in their order and with their runs.
 func TestResnapshotOutlivesTheRunner(t *testing.T) {
-	j := &keepingJournal{repeating: newRepeating(t, 10)}
-	down := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
-	g := start(t, j, down, nil)
+	j := withObjects(t, 10)
+	g := start(t, j, whenUp(new(atomic.Bool)), nil)
 	results := make(chan error, 2)
 	for run := range uint64(2) {
 		go func() { _, err := g.Resnapshot(t.Context(), again(run+1)); results <- err }()
-		until(t, "the request is durable", func() bool { return len(j.runs()) == int(run)+1 })
+		until(t, "the request is durable", func() bool { return len(g.pending()) == int(run)+1 })
 	}
 	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
 	if diff := cmp.Diff(pending, g.Status().Resnapshots); diff != "" {
@@ -486,22 +378,16 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	if err := <-g.result; err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]uint64{1, 2}, j.runs()); diff != "" {
+	if diff := cmp.Diff([]uint64{1, 2}, g.pending()); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	up := &fakeSink{}
 	next := start(t, j, up, nil)
-	until(t, "both are complete", func() bool { return len(j.runs()) == 0 && len(next.Status().Resnapshots) == 0 })
+	until(t, "both are complete", func() bool { return len(next.pending()) == 0 })
 	for run := range uint64(2) {
 		if n, ended := ofRun(up, run+1); n != 10 || !ended {
 			t.Errorf("run %d: %d objects, ended: %t", run+1, n, ended)
 		}
-	}
-	j.mu.Lock()
-	j.fail = errors.New("no space")
-	j.mu.Unlock()
-	if _, err := next.Resnapshot(t.Context(), again(3)); err == nil || !strings.Contains(err.Error(), "no space") {
-		t.Errorf("a request that cannot be kept: %v", err)
 	}
 	next.drain(t, time.Minute)
 }

@@ -48,9 +48,9 @@ type Cursor interface { //nolint:interfacebloat // one reader of the journal, wi
 	Reset(ctx context.Context) error
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 	Rewindable() error
-	Resnapshot(ctx context.Context, r journal.Resnapshot) error
-	KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error
-	KeptResnapshots() ([]journal.Resnapshot, error)
+	Request(ctx context.Context, r journal.Resnapshot) error
+	Requests() []journal.Resnapshot
+	Complete(run uint64) (bool, error)
 	Lag() journal.Lag
 	Note() string
 	SetNote(note string)
@@ -68,11 +68,8 @@ type Runner struct {
 	health  *health
 	metrics *metrics
 	// requests are what an operator asks for meanwhile.
-	requests *requests
-	// orders are the re-snapshots that are not complete; resnapshot is the one that is
-	// under way.
-	orders     *orders
-	resnapshot *resnapshot
+	requests    *requests
+	resnapshots resnapshots
 
 	drainOnce sync.Once
 	until     uint64          // the last sequence to deliver, valid once draining has ended
@@ -89,14 +86,14 @@ type Runner struct {
 // once, also to give both back: with a context that has ended it does no more than that.
 func New(cursor Cursor, end func() uint64, o Options) (*Runner, error) {
 	r := &Runner{
-		options:  o,
-		setup:    o.Setup,
-		cursor:   cursor,
-		end:      end,
-		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
-		requests: &requests{waiting: make(map[string]chan outcome), pressed: make(chan struct{})},
-		orders:   &orders{news: make(chan struct{}, 1)},
-		done:     make(chan struct{}),
+		options:     o,
+		setup:       o.Setup,
+		cursor:      cursor,
+		end:         end,
+		health:      &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
+		requests:    &requests{waiting: make(map[string]chan outcome), pressed: make(chan struct{})},
+		resnapshots: resnapshots{waiting: make(map[uint64]chan map[string]int)},
+		done:        make(chan struct{}),
 	}
 	r.draining, r.drain = context.WithCancel(context.Background())
 	r.aborted, r.abort = context.WithCancel(context.Background())
@@ -105,7 +102,6 @@ func New(cursor Cursor, end func() uint64, o Options) (*Runner, error) {
 	if r.metrics, err = registerMetrics(o.Registerer, o.Name, cursor.Lag, state); err != nil {
 		return nil, errors.Join(fmt.Errorf("sink %q: %w", o.Name, err), cursor.Close())
 	}
-	r.recallOrders()
 	return r, nil
 }
 
@@ -125,7 +121,7 @@ func (r *Runner) Status() Status {
 	if s.State == Stopped {
 		lag = journal.Lag{Events: r.left}
 	}
-	s.LagEvents, s.LagSeconds, s.Resnapshots = lag.Events, lag.Seconds, r.orders.pending()
+	s.LagEvents, s.LagSeconds, s.Resnapshots = lag.Events, lag.Seconds, r.pending()
 	return s
 }
 
@@ -140,12 +136,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	idle, wake := context.WithCancel(ctx)
 	defer context.AfterFunc(r.draining, wake)()
 	defer context.AfterFunc(r.aborted, cancel)()
-	var wg sync.WaitGroup
-	wg.Go(func() { r.serveOrders(ctx) })
 	err := r.runAll(ctx, idle)
 	wake()
 	cancel()
-	wg.Wait()
 	r.finish()
 	if errors.Is(err, journal.ErrClosed) {
 		return fmt.Errorf("deliver to sink %q: %w", r.options.Name, err)

@@ -129,7 +129,12 @@ func (f *follower) refill(ctx context.Context) error {
 	end := begin
 	begin.SetBound(event.Begin, f.run, 0)
 	end.SetBound(event.Synced, f.run, 0)
-	err := f.cursor.Resnapshot(ctx, journal.Resnapshot{Run: f.run, Begin: []event.Event{begin}, End: []event.Event{end}})
+	err := f.cursor.Rewindable() // not during its first snapshot
+	if pending := f.cursor.Requests(); len(pending) > 0 {
+		f.run = pending[0].Run // an earlier process has not read all of it
+	} else if err == nil {
+		err = f.cursor.Request(ctx, journal.Resnapshot{Run: f.run, Begin: []event.Event{begin}, End: []event.Event{end}})
+	}
 	if err != nil {
 		f.run = 0 // a snapshot of the cursor can have the same run
 	}
@@ -149,6 +154,9 @@ func (f *follower) refill(ctx context.Context) error {
 		if err := f.next(ctx, ctx); err != nil {
 			return err
 		}
+	}
+	if _, err := f.cursor.Complete(f.run); err != nil {
+		return err
 	}
 	if f.complete {
 		i.refilling = false

@@ -53,7 +53,7 @@ func (p position) passed() uint64 {
 }
 
 // Cursor is the position of one reader in the log. It belongs to one goroutine. Other goroutines may
-// call Commit, Lag, Rewindable, Close, and the methods about notes, gaps and kept re-snapshots.
+// call Commit, Lag, Rewindable, Close, and the methods about notes, gaps and requests.
 type Cursor struct {
 	journal *Journal
 	name    string
@@ -63,7 +63,7 @@ type Cursor struct {
 	closed  chan struct{}
 	closing bool          // with the lock of the journal
 	reading chan struct{} // holds a value while a call uses queue and the sources
-	saving  sync.Mutex    // held while the position is written
+	saving  sync.Mutex    // held while the position or the requests are written
 
 	mu       sync.Mutex
 	position position
@@ -75,6 +75,7 @@ type Cursor struct {
 	// oldest is when the first of the events that were read and not committed was appended.
 	oldest    time.Time
 	oldestSeq uint64
+	requests  requests
 
 	// Of the call that reads:
 	queue  []Entry
@@ -153,6 +154,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open cursor %q: %w", name, j.errOf(err)), c.Close())
 	}
+	c.loadRequests()
 	c.beginSnapshot()
 	return c, nil
 }
@@ -192,6 +194,9 @@ func (c *Cursor) Commit(seq uint64) error {
 	}
 	if seq <= c.position.Seq || seq < c.floor {
 		return nil
+	}
+	if c.position.Snapshot {
+		signal(c.news) // what is requested has its turn
 	}
 	c.position.Seq, c.position.Snapshot, c.position.Since = seq, false, 0
 	c.next = max(c.next, seq+1)

@@ -134,7 +134,13 @@ func (s *stateTest) change() {
 	s.add("modified a")
 	if !s.first {
 		s.poll()
-		s.ok(s.cursor.Resnapshot(s.t.Context(), again(7, "core/configmaps")))
+		requested := make(chan struct{})
+		go func() {
+			defer close(requested)
+			_ = s.cursor.Request(s.t.Context(), again(7, "core/configmaps")) // waits for the disk
+		}()
+		s.t.Cleanup(func() { <-requested })
+		waitFor(s.t, "the request is there", func() bool { return len(s.cursor.Requests()) == 1 })
 	}
 }
 

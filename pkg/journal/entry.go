@@ -25,7 +25,7 @@ var ErrClosed = errors.New("journal is closed")
 // may take the same one without data.
 var ErrTooLarge = errors.New("too large for the dead-letter queue")
 
-// ErrFirstSnapshot is the error of a Rewind or Resnapshot during the first snapshot of a cursor.
+// ErrFirstSnapshot is the error of a Rewind during the first snapshot of a cursor.
 // That snapshot contains every object; the call can be repeated after it.
 var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
 
@@ -53,7 +53,7 @@ const (
 	FromNow
 )
 
-// Resnapshot is the content of a re-snapshot for one reader. All its entries have Seq 0:
+// Resnapshot is the content of a re-snapshot for one reader: see [Cursor.Request]. All its entries have Seq 0:
 //
 //   - the events of Begin
 //   - the state of every existing object of these targets, as a Snapshot event with Replay and

@@ -110,7 +110,7 @@ func (s *modelSink) rewind() {
 }
 
 func (s *modelSink) resnapshot() {
-	if s.c.Rewindable() != nil {
+	if len(s.c.Requests()) == journal.MaxRequests {
 		return
 	}
 	r := journal.Resnapshot{Run: uint64(s.m.steps) + 2e6}
@@ -120,7 +120,7 @@ func (s *modelSink) resnapshot() {
 	begin.SetBound(event.Begin, r.Run, 1)
 	end.SetBound(event.Synced, r.Run, 1)
 	r.Begin, r.End = []event.Event{begin}, []event.Event{end}
-	s.m.fails(s.c.Resnapshot(s.m.t.Context(), r))
+	s.m.fails(s.c.Request(s.m.t.Context(), r))
 }
 
 func (s *modelSink) commit() {
@@ -165,6 +165,8 @@ func (s *modelSink) take(entry *journal.Entry) {
 		s.spans[e.Target][e.Run] = map[string]bool{}
 	case e.Op == event.Synced:
 		s.complete(entry)
+		_, err := s.c.Complete(e.Run) // if it was requested
+		s.m.fails(err)
 	case e.Redelivered:
 	default:
 		if e.ResourceVersion < s.newest[key] {

@@ -70,6 +70,7 @@ func (c *Cursor) poll(limit int) ([]Entry, error) {
 // advance puts the next entries into the queue, from a snapshot and from the log in turn. It returns
 // false if neither has any.
 func (c *Cursor) advance(limit int) (more bool, err error) {
+	c.beginRequest()
 	if s := c.states; s != nil && s.due() {
 		return true, s.advance(limit)
 	}
@@ -241,6 +242,7 @@ func (c *Cursor) restart() {
 	c.forget()
 	c.mu.Lock()
 	c.next, c.last, c.floor, c.oldest = c.position.Seq+1, 0, 0, time.Time{}
+	c.requests.begun, c.requests.announced = false, false
 	c.mu.Unlock()
 	c.beginSnapshot()
 }

@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ func TestResnapshot(t *testing.T) {
 				l.append(unwatched, secret)
 				l.read(c)
 			}
-			l.ok(c.Resnapshot(t.Context(), again(7, "core/configmaps")))
+			l.ok(c.Request(t.Context(), again(7, "core/configmaps")))
 			got := l.read(c, 1)
 			l.add(test.amid...)
 			got = append(got, l.read(c)...)
@@ -89,7 +88,7 @@ func TestResnapshot(t *testing.T) {
 			l.append(e)
 		}
 		l.read(c)
-		l.ok(c.Resnapshot(t.Context(), again(7, "core/configmaps@x", "core/configmaps@z")))
+		l.ok(c.Request(t.Context(), again(7, "core/configmaps@x", "core/configmaps@z")))
 		got := l.read(c)
 		if len(got) != 6 || got[2].Event.Target != "core/configmaps@x" || got[3].Event.Target != "core/configmaps@z" {
 			t.Errorf("entries: %q", show(got))
@@ -107,7 +106,7 @@ func TestLossDuringASnapshot(t *testing.T) {
 			l.add("begin 3", "added a", "added b", "synced 3")
 			l.read(c)
 			l.commit(c)
-			if l.ok(c.Resnapshot(t.Context(), again(7, "core/configmaps"))); first {
+			if l.ok(c.Request(t.Context(), again(7, "core/configmaps"))); first {
 				l.ok(c.Close())
 				c = l.cursor("new", journal.FromSnapshot)
 			}
@@ -140,41 +139,78 @@ func TestLossDuringASnapshot(t *testing.T) {
 	}
 }
 
-// TestResnapshotIsDropped by what moves the cursor. After a rewind it begins when the sink has all
+// TestResnapshotBeginsAgain after what moves the cursor. After a rewind it begins when the sink has all
 // again that it had.
-func TestResnapshotIsDropped(t *testing.T) {
+func TestResnapshotBeginsAgain(t *testing.T) {
 	l := newLogTest(t)
 	c := l.cursor("bus", journal.FromNow)
 	l.add("added a", "added b")
 	l.read(c)
 	l.commit(c)
-	l.ok(c.Resnapshot(t.Context(), again(7, "core/configmaps")))
+	l.ok(c.Request(t.Context(), again(7, "core/configmaps")))
 	l.read(c, 1)
+	l.complete(c, 7, false)
 	l.ok(c.Reset(t.Context()))
-	l.want(c)
-	l.ok(c.Resnapshot(t.Context(), again(8, "core/configmaps")))
+	all := []string{"- begin run 7", "- snapshot a1 run 7", "- snapshot b2 run 7", "- synced run 7"}
+	l.want(c, all...)
 	_, err := c.Rewind(t.Context(), time.Unix(0, 0))
 	l.ok(err)
-	l.ok(c.Resnapshot(t.Context(), again(9, "core/configmaps")))
-	l.want(c, "added a1 again", "added b2 again", "- begin run 9", "- snapshot a1 run 9", "- snapshot b2 run 9", "- synced run 9")
-	if err := l.cursor("new", journal.FromSnapshot).Resnapshot(t.Context(), again(9, "core/configmaps")); !errors.Is(err, journal.ErrFirstSnapshot) {
-		t.Errorf("a sink at its first snapshot: %v", err)
+	l.complete(c, 7, false)
+	l.want(c, append([]string{"added a1 again", "added b2 again"}, all...)...)
+	l.complete(c, 7, true)
+	l.want(c)
+}
+
+// TestRequests: they wait for the first snapshot and for each other, and outlive the process, but for those of targets
+// that are not watched.
+func TestRequests(t *testing.T) {
+	l := newLogTest(t, watched(func(e *event.Event) bool { return e.Target != "core/configmaps@a" && e.Target != "core/secrets" }))
+	l.add("added a")
+	c := l.cursor("bus", journal.FromSnapshot)
+	both, secrets := again(7, "core/configmaps@a", "core/configmaps"), again(8, "core/secrets")
+	for _, r := range []journal.Resnapshot{both, secrets, again(9, "core/configmaps")} {
+		l.ok(c.Request(t.Context(), r))
+	}
+	l.want(c, "snapshot a1")
+	l.complete(c, 7, false)
+	l.restart(false)
+	c = l.cursor("bus", journal.FromSnapshot)
+	runs := func() (runs []uint64) {
+		for _, r := range c.Requests() {
+			runs = append(runs, r.Run)
+			if len(r.Begin) != 1 || len(r.End) != 1 {
+				t.Errorf("run %d: %d targets begin, %d end", r.Run, len(r.Begin), len(r.End))
+			}
+		}
+		return runs
+	}
+	for _, want := range [][]uint64{{7, 9}, {9}} {
+		if diff := cmp.Diff(want, runs()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		l.read(c)
+		l.commit(c)
+		l.read(c)
+		l.complete(c, 9, want[0] == 9)
+		l.complete(c, 7, want[0] == 7)
+	}
+	l.restart(false)
+	if c = l.cursor("bus", journal.FromSnapshot); len(c.Requests()) > 0 {
+		t.Errorf("requests %v after all are complete", runs())
+	}
+	var err error
+	for n := 0; err == nil && n < 1000; n++ {
+		err = c.Request(t.Context(), again(uint64(n+1), "core/configmaps"))
+	}
+	if err == nil || len(c.Requests()) != journal.MaxRequests {
+		t.Errorf("%d requests, %v", len(c.Requests()), err)
 	}
 }
 
-// TestKeptResnapshots: requests outlive the process, but for those of targets that are not watched.
-func TestKeptResnapshots(t *testing.T) {
-	l := newLogTest(t, watched(func(e *event.Event) bool { return e.Target == "core/configmaps@b" }))
-	both, secrets := again(7, "core/configmaps@a", "core/configmaps@b"), again(8, "core/secrets")
-	l.ok(l.cursor("bus", journal.FromNow).KeepResnapshots(t.Context(), []journal.Resnapshot{both, secrets}))
-	l.restart(false)
-	c := l.cursor("bus", journal.FromNow)
-	for i, want := range [][]journal.Resnapshot{{{Run: 7, Begin: both.Begin[1:], End: both.End[1:]}}, nil} {
-		kept, err := c.KeptResnapshots()
-		l.ok(err)
-		if diff := cmp.Diff(want, kept, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Time" }, cmp.Ignore())); diff != "" {
-			t.Errorf("kept %d (-want +got):\n%s", i, diff)
-		}
-		l.ok(c.KeepResnapshots(t.Context(), nil))
+// complete completes the re-snapshot of a run, if it was read.
+func (l *logTest) complete(c *journal.Cursor, run uint64, want bool) {
+	l.t.Helper()
+	if complete, err := c.Complete(run); err != nil || complete != want {
+		l.t.Errorf("complete run %d: %t, %v; want %t", run, complete, err, want)
 	}
 }

@@ -2,9 +2,7 @@ package journal
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,29 +66,15 @@ func newFirstSnapshot(c *Cursor) *states {
 	return s
 }
 
-// Resnapshot makes Read return the states of all objects of some targets, interleaved with the events of
-// the log; see [Resnapshot]. It does not block. A later Resnapshot, Reset and Rewind drop an incomplete
-// one. Its errors are that of ctx, ErrClosed and ErrFirstSnapshot. No Read may be in progress.
-func (c *Cursor) Resnapshot(ctx context.Context, r Resnapshot) error {
-	release, err := c.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	c.mu.Lock()
-	first := c.position.Snapshot
-	c.mu.Unlock()
-	if first {
-		return fmt.Errorf("resnapshot: %w", ErrFirstSnapshot)
-	}
+// newResnapshot is the re-snapshot of a request.
+func newResnapshot(c *Cursor, r Resnapshot) *states {
 	targets := map[string]string{} // by namespace; "" is for all
 	for i := range r.Begin {
 		_, namespace, _ := strings.Cut(r.Begin[i].Target, "@")
 		targets[namespace] = r.Begin[i].Target
 	}
 	of := &r.Begin[0]
-	c.states.close()
-	c.states = &states{
+	return &states{
 		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, step: stepBegin, begins: bounds(r.Begin), ends: bounds(r.End),
 		runOf: func(string) uint64 { return r.Run },
 		in: func(target string) bool {
@@ -104,7 +88,6 @@ func (c *Cursor) Resnapshot(ctx context.Context, r Resnapshot) error {
 			return cmp.Or(targets[""], targets[e.Namespace])
 		},
 	}
-	return nil
 }
 
 // bounds makes entries of control events, of now.
@@ -321,16 +304,17 @@ func (s *states) finish() {
 	c := s.cursor
 	c.states, c.queue = nil, append(c.queue, s.ends...)
 	n := len(c.queue)
-	switch {
-	case !s.first:
-		return
-	case n > 0:
+	if s.first && n > 0 {
 		c.queue[n-1].Seq = s.until
 		return
 	}
-	// There was nothing to deliver, so nobody commits.
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !s.first {
+		c.requests.announced = true
+		return
+	}
+	// There was nothing to deliver, so nobody commits.
 	c.position.Seq, c.position.Snapshot, c.position.Since = max(c.position.Seq, s.until), false, 0
 	signal(c.journal.dirty)
 }

@@ -72,7 +72,7 @@ informd status`,
 	)
 	help := helpCommand()
 	root.AddCommand(
-		initCommand(std), validateCommand(std), tryCommand(std), planCommand(std), rbacCommand(std), schemaCommand(std), explainCommand(std),
+		demoCommand(std), initCommand(std), validateCommand(std), tryCommand(std), planCommand(std), rbacCommand(std), schemaCommand(std), explainCommand(std),
 		runCommand(std),
 		statusCommand(std), verifyCommand(std), reloadCommand(std), rewindCommand(std), resnapshotCommand(std), deadLettersCommand(std),
 		tailCommand(std), historyCommand(std), gapsCommand(std), getCommand(std), diffCommand(std), undeleteCommand(std),

@@ -1,7 +1,9 @@
 package library
 
 import (
+	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+	kubernetes "k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/informd/informd/internal/search"
 )
@@ -36,13 +39,16 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 		}
 		for _, o := range overloads {
 			g.calls[name+" "+o.Operator] = variadic(o)
+			if name == "findAll" {
+				g.calls[name+" "+o.Operator] = findAllOf
+			}
 		}
 	}
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostLimit(limit),
 		cel.InterruptCheckFrequency(interruptEvery),
-		cel.CostTracking(costs{g.programs}),
+		cel.CostTracking(costs{new(kubernetes.CostEstimator), g.programs}),
 		cel.CostTrackerOptions(
 			interpreter.PresenceTestHasCost(false),
 			// CEL's own panic if the list could not be had.
@@ -82,29 +88,22 @@ func charge(cost float64) *uint64 {
 	return &charged
 }
 
-// costs charges the calls that CEL does not know.
-type costs struct{ programs *programs }
+// costs charges calls as Kubernetes does. Of those that search in a text it knows more.
+type costs struct {
+	*kubernetes.CostEstimator
+	programs *programs
+}
 
-func (c costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
-	var cost float64
+func (c costs) CallCost(function, overload string, values []ref.Val, result ref.Val) *uint64 {
 	switch function {
-	case "isSorted", "sum", "max", "min", "includes":
-		if _, ok := values[0].(traits.Lister); !ok {
-			return nil // of a string
-		}
-		cost = size(values[0])
 	case "indexOf", "lastIndexOf":
-		cost = locating(values)
+		if _, ok := values[0].(traits.Lister); !ok {
+			return charge(locating(values))
+		}
 	case "matches", "find", "findAll":
-		cost = searching(values[0], values[1], c.programs.size(values[1]))
-	case "validate":
-		cost = (1 + size(values[1])) * 10
-	case "url", "isURL", "quantity", "isQuantity", "cidr", "isCIDR", "ip", "isIP", "ip.isCanonical":
-		cost = size(values[0]) * common.StringTraversalCostFactor
-	default:
-		return nil
+		return charge(searching(values[0], values[1], c.programs.size(values[1])))
 	}
-	return charge(cost)
+	return c.CostEstimator.CallCost(function, overload, values, result)
 }
 
 // size is what CEL takes for the size of a value.
@@ -205,6 +204,8 @@ func (g guard) cost(function string) (before func(values []ref.Val) float64, gua
 			}
 			return length(weight(v[0]) + separators)
 		}, true
+	case "quantity", "isQuantity":
+		return func(v []ref.Val) float64 { return multiplying(v[0]) }, true
 	case "format":
 		return func(v []ref.Val) float64 { return length(size(v[0]) + weight(v[1])) }, true
 	}
@@ -261,6 +262,30 @@ func flattening(v []ref.Val) float64 {
 	}
 	_, copied := flatten(list, depth)
 	return copied
+}
+
+const (
+	// maxQuantity is how many bytes a quantity may have.
+	maxQuantity = 64
+	// maxExponent bounds the number behind the e of a quantity, on both sides of 0.
+	maxExponent = 100
+)
+
+// multiplying is the cost of a quantity: nothing, or more than any limit if it takes seconds or
+// gigabytes. Kubernetes accepts every exponent of 32 bits, and multiplies it out to compare, add
+// or round a quantity (kubernetes/kubernetes#131063).
+func multiplying(quantity ref.Val) float64 {
+	text, _ := quantity.Value().(string)
+	if len(text) > maxQuantity {
+		return math.Inf(1)
+	}
+	if e := strings.LastIndexAny(text, "eE"); e >= 0 {
+		exponent, err := strconv.Atoi(text[e+1:])
+		if errors.Is(err, strconv.ErrRange) || exponent < -maxExponent || exponent > maxExponent {
+			return math.Inf(1)
+		}
+	}
+	return 0
 }
 
 // length is the cost of a text that is made.
@@ -320,10 +345,13 @@ func (g guard) decorate(step interpreter.InterpretableV2) (interpreter.Interpret
 		return step, nil
 	}
 	return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
-		if before(values) > float64(g.limit) {
-			return types.NewErrFromString(ErrTooDear)
+		if before(values) <= float64(g.limit) {
+			return do(values...)
 		}
-		return do(values...)
+		if c.Function() == "isQuantity" {
+			return types.False // quantity() does not take it
+		}
+		return types.NewErrFromString(ErrTooDear)
 	}), nil
 }
 

@@ -1,12 +1,10 @@
 // Package library has the functions that expressions may call beside CEL's own:
-// those of admission policies in Kubernetes (quantities, regular expressions, lists,
-// URLs, IP addresses, named formats) and CEL's extensions for strings, lists, sets
-// and two-variable comprehensions, with what each call costs.
+// those of admission policies in Kubernetes, and CEL's extensions for strings, lists,
+// sets, two-variable comprehensions and addresses.
 //
-// Names, types and results are those of k8s.io/apiserver/pkg/cel/library. That package itself is
-// not used: through its authorizer it links the whole core API. With v0.37.2 the static binary
-// grows from 37.3 to 40.8 MiB, above the limit in docs/internals/benchmarks.md. Its semver
-// functions are left out.
+// Admission policies judge objects that the API server has checked. Here the text of
+// an object may be hostile, so that the package adds what bounds a call: a cost that
+// is charged before the call, a time limit for searches, the size of a quantity.
 //
 // It does not compile or evaluate anything; package when does.
 package library
@@ -14,21 +12,24 @@ package library
 import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/ext"
+	kubernetes "k8s.io/apiserver/pkg/cel/library"
 )
 
 // Options are the functions, for an environment with optional types.
 func Options() []cel.EnvOption {
-	all := []cel.EnvOption{
+	return []cel.EnvOption{
 		ext.Strings(ext.StringsVersion(5)),
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(maxRange)),
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
-		ext.Network(),
+		ext.Network(), // those of Kubernetes, with an error in the config for a wrong address in it
+		kubernetes.Lists(kubernetes.ListsVersion(1)),
+		kubernetes.Regex(),
+		kubernetes.URLs(),
+		kubernetes.Quantity(),
+		kubernetes.Format(),
+		kubernetes.SemverLib(kubernetes.SemverVersion(1)),
 	}
-	for _, functions := range [][]cel.EnvOption{quantities(), regexes(), lists(), urls(), formats()} {
-		all = append(all, functions...)
-	}
-	return all
 }
 
 // maxRange is the longest list that lists.range makes.

@@ -48,7 +48,7 @@ func evaluate(t *testing.T, text string, variables map[string]any) (any, error) 
 	return result.Value(), nil
 }
 
-// What the Kubernetes API's documentation says of its functions.
+// The functions are there, with the results that the Kubernetes API's documentation says.
 func TestFunctions(t *testing.T) {
 	for _, expression := range []string{
 		`quantity("1.5G").isInteger() && quantity("200k") == quantity("200000")`,
@@ -59,8 +59,9 @@ func TestFunctions(t *testing.T) {
 		`quantity("50k").sub(quantity("20k")) == quantity("30k") && quantity("50k").sub(20000) == quantity("30k")`,
 		`quantity("200M").compareTo(quantity("0.2G")) == 0 && quantity("50M").compareTo(quantity("50Mi")) == -1`,
 		`quantity("150Mi").isGreaterThan(quantity("100Mi")) && quantity("50M").isLessThan(quantity("100M"))`,
-		`sign(quantity("-1")) == -1 && quantity("5").sign() == 1`,
+		`sign(quantity("-1")) == -1`,
 		`quantity(s).isLessThan(quantity("1Ti"))`,
+		`semver("1.2.3").isGreaterThan(semver("1.2.2")) && !isSemver(s)`,
 		`isQuantity("1e100") && isQuantity("-1E-100") && quantity("1e100").isGreaterThan(quantity("1E")) && quantity("1e-9") == quantity("1n")`,
 		`quantity("1e100").add(quantity("1e-100")).sub(quantity("1e100")) == quantity("1n")`,
 		`"abc 123".find("[0-9]+") == "123" && "abc 123".find("xyz") == "" && s.find("[a-z]+$") == "i"`,
@@ -98,8 +99,8 @@ func TestErrors(t *testing.T) {
 		`quantity("9999999999999999999999999999999999999G").asInteger() == 1`: "cannot convert value to integer",
 		`url("../relative").getHost() == ""`:                                  "URL parse error",
 		`list.min() == 1`:                                                     "min called on empty list",
-		`s.find(s) == ""`:                                                     "illegal regular expression",
-		`list.includes(1) || [s, 1].max() == 1`:                               "no such overload",
+		`s.find(s) == ""`:                                                     "Illegal regex",
+		`quantity("2") == quantity("1").add(1)`:                               "no such overload",
 		`lists.range(100000).size() == 1`:                                     "exceeds maximum allowed",
 	} {
 		got, err := evaluate(t, expression, map[string]any{"s": "[", "list": []any{}})
@@ -129,6 +130,8 @@ func TestDearCalls(t *testing.T) {
 		`list.distinct().size() > 0`,
 		`"x".matches(s)`,
 		`"x".find(s) == ""`,
+		`s.substring(0, 50000).findAll("a(a*b)?").size() > 0`,
+		`s.substring(0, 50000).findAll("a(a*b)" + string(list[0]) + "?").size() > 0`,
 		`list.all(x, list.all(y, x + y >= 0))`,
 		`list.map(x, s + "b").size() > 0`,
 	} {
@@ -158,10 +161,10 @@ func TestHugeQuantities(t *testing.T) {
 		"1000000000000000000000e999999999", "1.00000000000000000000000001e-999999999", strings.Repeat("9", 65),
 	} {
 		for _, expression := range []string{
-			`quantity(s).isGreaterThan(quantity("1Gi"))`, `quantity(s) == quantity("1")`, `quantity(s).add(1).sign() == 1`, `quantity("1").sub(quantity(s)).sign() == 1`,
+			`quantity(s).isGreaterThan(quantity("1Gi"))`, `quantity(s) == quantity("1")`, `sign(quantity(s).add(1)) == 1`, `sign(quantity("1").sub(quantity(s))) == 1`,
 		} {
 			start := time.Now()
-			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), "a quantity has at most 64 bytes") {
+			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), library.ErrTooDear) {
 				t.Errorf("%s of %s: %v, %v", expression, s, got, err)
 			}
 			if took := time.Since(start); took > 30*time.Second {

@@ -5,26 +5,12 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/informd/informd/internal/search"
 )
-
-// regexes are <string>.find(pattern) and findAll.
-func regexes() []cel.EnvOption {
-	return []cel.EnvOption{
-		cel.Function("find", cel.MemberOverload("string_find_string", args(cel.StringType, cel.StringType), cel.StringType,
-			cel.FunctionBinding(dynamic(find)))),
-		cel.Function("findAll",
-			cel.MemberOverload("string_find_all_string", args(cel.StringType, cel.StringType), cel.ListType(cel.StringType),
-				cel.FunctionBinding(dynamic(findAll))),
-			cel.MemberOverload("string_find_all_string_int", args(cel.StringType, cel.StringType, cel.IntType), cel.ListType(cel.StringType),
-				cel.FunctionBinding(dynamic(findAll)))),
-	}
-}
 
 // function looks for a pattern in a text: n finds at most, all if it is negative.
 type function func(pattern *regexp.Regexp, text string, n int) ref.Val
@@ -51,19 +37,18 @@ func matches(pattern *regexp.Regexp, text string, _ int) ref.Val {
 	return types.Bool(pattern.MatchString(text))
 }
 
-// dynamic compiles the pattern for each call.
-func dynamic(s function) func(values ...ref.Val) ref.Val {
-	return func(values ...ref.Val) ref.Val {
-		pattern, ok := values[1].Value().(string)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(values[1])
-		}
-		compiled, err := regexp.Compile(pattern)
-		if err != nil {
-			return types.NewErr("illegal regular expression: %v", err)
-		}
-		return call(s, compiled, values)
+// findAllOf is findAll with a pattern that is not in the expression itself. That of Kubernetes
+// searches without an end.
+func findAllOf(values ...ref.Val) ref.Val {
+	pattern, ok := values[1].Value().(string)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(values[1])
 	}
+	compiled, err := regexp.Compile(pattern)
+	if err != nil {
+		return types.NewErr("Illegal regex: %v", err)
+	}
+	return call(findAll, compiled, values)
 }
 
 func call(s function, pattern *regexp.Regexp, values []ref.Val) ref.Val {

@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/informd/informd/test/cluster"
 )
 
 // pairDuration is the lease duration of the tests' replicas, in place of 8 s.
@@ -24,18 +29,52 @@ type pair struct {
 	leader, follower *informd
 }
 
-func newPair(t *testing.T, sinks ...string) *pair {
-	r := newRig(t)
+func newPair(t *testing.T, sinks ...string) *pair { return newPairWith(t, 0, sinks...) }
+
+// newPairWith is a pair with a number of objects more, in 100 targets.
+func newPairWith(t *testing.T, objects int, sinks ...string) *pair {
+	r, targets := newRig(t), 0
 	s := r.setup(logJournal + longHistory)
+	if objects > 0 {
+		targets = 100
+		s.resources += "\n" + storeAccounts(t, r.cluster, objects, targets)
+	}
 	s.replicas = fmt.Sprintf("duration: %s", pairDuration)
 	s.sinks = strings.Join(append(sinks, s.sinks), "\n")
 	s.admin = fmt.Sprintf(", tokenFile: %q", writeFile(t, "token", "the token of both replicas\n"))
 	p := &pair{rig: r, leader: newInformd(t, s), follower: newInformd(t, s)}
 	p.leader.start()
-	p.leader.waitForLive(len(r.kinds))
+	p.leader.waitForLive(len(r.kinds) + targets)
 	p.follower.start()
 	p.follower.waitForFollowing(p.leader)
 	return p
+}
+
+// storeAccounts puts ServiceAccounts of 1 KB into etcd, in a number of namespaces, and returns the entry that watches
+// each namespace with a target of its own.
+func storeAccounts(t *testing.T, c *cluster.Cluster, objects, namespaces int) (entry string) {
+	t.Helper()
+	put, names := directly(t, c), make([]string, namespaces)
+	metadata := func(name, namespace string) map[string]any {
+		return map[string]any{
+			"name": name, "namespace": namespace, "uid": uuid.NewUUID(), "creationTimestamp": time.Now().UTC().Format(time.RFC3339),
+			"annotations": map[string]any{"content": strings.Repeat("configuration = \"value\"\n", 30)},
+		}
+	}
+	for i := range names {
+		names[i] = fmt.Sprint("many-", i)
+		namespace := map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata(names[i], ""), "status": map[string]any{"phase": "Active"}}
+		if err := put(t.Context(), "/registry/namespaces/"+names[i], namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inParallel(t, objects, func(ctx context.Context, i int) error {
+		namespace, name := names[i%namespaces], fmt.Sprint("object-", i)
+		return put(ctx, "/registry/serviceaccounts/"+namespace+"/"+name, map[string]any{
+			"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata(name, namespace),
+		})
+	})
+	return fmt.Sprintf("- {resource: serviceaccounts, namespaces: [%s]}", strings.Join(names, ", "))
 }
 
 // waitForFollowing waits until informd has a whole copy of the log of a leader, and the leader counts on it.
@@ -74,24 +113,30 @@ func (p *pair) finish() {
 	}
 }
 
-// TestFollowerTakesOver: the leader is killed, and then ended with SIGTERM, and the follower goes on where it
-// was. The former leader becomes the follower.
+// TestFollowerTakesOver: the leader is killed, or ended with SIGTERM, and the follower goes on where it was. The former
+// leader becomes the follower. E2E_TAKEOVERS is how often, E2E_OBJECTS how many objects more there are, in 100 targets.
 func TestFollowerTakesOver(t *testing.T) {
-	p := newPair(t)
+	p := newPairWith(t, number(t, "E2E_OBJECTS", 0))
+	took := map[bool][]time.Duration{}
 	end := p.load()
-	for _, kill := range []bool{true, true, false} {
+	for n := range number(t, "E2E_TAKEOVERS", 3) {
 		p.waitForEvents(100)
+		kill := n%2 == 0
 		if kill {
 			p.leader.kill()
 		} else {
 			p.leader.stop()
 		}
-		t.Logf("killed: %v, taken over after %v", kill, p.waitForEvents(1))
+		took[kill] = append(took[kill], p.waitForEvents(1))
 		p.leader, p.follower = p.follower, p.leader
 		p.follower.start()
 		p.follower.waitForFollowing(p.leader)
 	}
 	end()
+	for kill, all := range took {
+		slices.Sort(all)
+		t.Logf("killed: %v, %d times: an event after %v (least), %v (median), %v (most)", kill, len(all), all[0], all[len(all)/2], all[len(all)-1])
+	}
 	p.finish()
 }
 

@@ -15,7 +15,7 @@ import (
 func TestChangesOfNow(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	watches := r.manager.Targets()[0].Watches
 	apply := func(wanted dynwatch.Resource) {
@@ -45,7 +45,7 @@ func TestChangesOfNow(t *testing.T) {
 func TestChangesDoNotLeak(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", shapedLabel)
-	r := startLimited(t, api, walking, changing())
+	r := start(t, api, changing())
 	r.caughtUp()
 	api.put("a", "x", shapedLabel)
 	r.caughtUp()

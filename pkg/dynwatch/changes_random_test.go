@@ -63,7 +63,7 @@ func randomlyChanged(t *testing.T, random *rand.Rand) (told int) {
 		}
 	})
 	wanted := randomRules(random)
-	r := startLimited(t, api, walking, wanted)
+	r := start(t, api, wanted)
 	r.caughtUp()
 	for edit := range randomEdits {
 		if edit > 0 {

@@ -60,7 +60,7 @@ func TestChanges(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
 	api.put("a", "y", "1")
-	r := startLimited(t, api, walking, changing())
+	r := start(t, api, changing())
 	r.caughtUp()
 	api.put("a", "x", "2")
 	api.put("a", "z", "1")
@@ -136,7 +136,7 @@ func TestChangesFoundLater(t *testing.T) {
 	t.Run("walk", func(t *testing.T) {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")
-		r := startLimited(t, api, walking, changing())
+		r := start(t, api, changing())
 		n := r.lose(func(api *fakeAPI) {
 			for _, label := range []string{"2", "3", "4"} {
 				api.put("a", "x", label)
@@ -159,7 +159,7 @@ func TestChangesFoundLater(t *testing.T) {
 		for i := range 150 {
 			api.put("a", fmt.Sprint("x", i), "1")
 		}
-		r := startLimited(t, api, walking, changing())
+		r := start(t, api, changing())
 		n := r.lose(func(api *fakeAPI) {
 			for i := range 150 {
 				api.put("a", fmt.Sprint("x", i), "2")
@@ -174,7 +174,7 @@ func TestChangesFoundLater(t *testing.T) {
 	t.Run("rollback", func(t *testing.T) {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")
-		r := startLimited(t, api, walking, changing())
+		r := start(t, api, changing())
 		r.caughtUp()
 		api.put("a", "x", "2")
 		api.put("a", "x", "3")
@@ -192,7 +192,7 @@ func TestChangesFoundLater(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")
-		r := startLimited(t, api, walking, changing())
+		r := start(t, api, changing())
 		r.caughtUp()
 		api.put("a", "x", "2")
 		r.caughtUp()
@@ -215,7 +215,7 @@ func TestChangesSinceTheLastEvent(t *testing.T) {
 	wanted.EmitWhen.Changed = []string{"metadata.labels"}
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
-	r := startLimited(t, api, walking, wanted)
+	r := start(t, api, wanted)
 	r.caughtUp()
 	for _, label := range []string{"1", "2", "2", "3"} {
 		api.put("a", "x", label)
@@ -262,7 +262,7 @@ func TestAnnouncedAnewIsNoChange(t *testing.T) {
 	wanted.EmitWhen.Changed = []string{"metadata.labels"}
 	api := newFakeAPI(t)
 	api.put("a", "x", "1")
-	r := startLimited(t, api, walking, wanted)
+	r := start(t, api, wanted)
 	r.caughtUp()
 	api.put("a", "x", "1") // held back, and announced
 	r.caughtUp()

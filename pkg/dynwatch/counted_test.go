@@ -63,7 +63,7 @@ func TestKilledBeforeTheGapOfARollback(t *testing.T) {
 // found waits for its append. The checkpoint does not count that object.
 func TestKilledBeforeAnAddedEvent(t *testing.T) {
 	api := fourObjects(t)
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	r.log.set(func() { r.log.kills = func(e event.Event) bool { return e.Op == event.Added } })
 	n := r.lose(func(api *fakeAPI) {

@@ -76,34 +76,30 @@ func TestGlobsMakeOneFilteredTarget(t *testing.T) {
 // What makes up for lost history leaves out the same namespaces, and what cannot be
 // read in them is nobody's concern.
 func TestReconcileOfAFilteredTarget(t *testing.T) {
-	for name, limit := range map[string]func(*dynwatch.Limits){"retraced": func(*dynwatch.Limits) {}, "walked": walking} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("team-a", "x", "")
-			api.put("shop", "x", "")
-			r := startLimited(t, api, limit, teams())
-			r.caughtUp()
-			api.do(func() { api.mute = true })
-			api.put("shop", "y", "")
-			api.put("team-a", "y", "")
-			api.del("team-a", "x")
-			api.put("team-x", "z", "")
-			api.do(func() {
-				api.mangle = func(s string) string { return strings.ReplaceAll(s, `"name":"z"`, `"name":"z","uid":""`) }
-			})
-			api.forget()
-			api.do(func() { api.mute = false })
-			r.caughtUp()
-			got := thingLines(r.log.all())
-			slices.Sort(got) // objects have no order
-			want := []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
-			if len(r.log.rejected) != 0 {
-				t.Errorf("rejected %+v", r.log.rejected)
-			}
-		})
+	api := newFakeAPI(t)
+	api.put("team-a", "x", "")
+	api.put("shop", "x", "")
+	r := start(t, api, teams())
+	r.caughtUp()
+	api.do(func() { api.mute = true })
+	api.put("shop", "y", "")
+	api.put("team-a", "y", "")
+	api.del("team-a", "x")
+	api.put("team-x", "z", "")
+	api.do(func() {
+		api.mangle = func(s string) string { return strings.ReplaceAll(s, `"name":"z"`, `"name":"z","uid":""`) }
+	})
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.caughtUp()
+	got := thingLines(r.log.all())
+	slices.Sort(got) // objects have no order
+	want := []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if len(r.log.rejected) != 0 {
+		t.Errorf("rejected %+v", r.log.rejected)
 	}
 }
 
@@ -577,24 +573,20 @@ func TestOtherNamespaceSelector(t *testing.T) {
 // TestUnreadableNamespace: what a list shows without a readable namespace may be any object, so that
 // nothing counts as missing from the list.
 func TestUnreadableNamespace(t *testing.T) {
-	retraced := func(*dynwatch.Limits) {}
 	cases := map[string]struct {
-		limit    func(*dynwatch.Limits)
 		wanted   dynwatch.Resource
 		metadata string
 	}{
-		"nothing is readable":     {retraced, teams(), "7"},
-		"so for a walk":           {walking, teams(), "7"},
-		"the name is readable":    {retraced, teams(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
-		"so without a filter":     {retraced, things(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
-		"so for a walk, filtered": {walking, teams(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
+		"nothing is readable":  {teams(), "7"},
+		"the name is readable": {teams(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
+		"so without a filter":  {things(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("team-a", "broken", "")
 			api.put("team-a", "gone", "")
-			r := startLimited(t, api, c.limit, c.wanted)
+			r := start(t, api, c.wanted)
 			r.caughtUp()
 			n := len(r.log.all())
 			broken := func(s string) string {

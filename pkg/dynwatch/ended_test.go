@@ -51,7 +51,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
 			r := newRig(t, api)
-			r.hasty, r.limit = true, walking
+			r.hasty = true
 			r.begin(things())
 			r.caughtUp()
 			endWatches(api, end)

@@ -34,20 +34,19 @@ func (m *Manager) Gone(target string) bool { return m.gone(target) }
 // SetAudit replaces the time between audits of targets that start from now on.
 func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = interval }
 
-// Limits are those of a walk, and how many revisions are listed one by one.
+// Limits are those of a walk.
 type Limits struct {
 	Requests, Bodies int
 	Time             time.Duration
-	Revisions        uint64
 }
 
 // Limits returns those of targets that start from now on.
 func (m *Manager) Limits() Limits {
 	l := m.limits
-	return Limits{l.Requests, l.Bodies, l.Time, l.Revisions}
+	return Limits{l.Requests, l.Bodies, l.Time}
 }
 
 // SetLimits replaces them.
 func (m *Manager) SetLimits(l Limits) {
-	m.limits.Requests, m.limits.Bodies, m.limits.Time, m.limits.Revisions = l.Requests, l.Bodies, l.Time, l.Revisions
+	m.limits.Requests, m.limits.Bodies, m.limits.Time = l.Requests, l.Bodies, l.Time
 }

@@ -295,9 +295,6 @@ func startOn(t *testing.T, api *fakeAPI, change func(*recorder), limit func(*dyn
 	return r
 }
 
-// walking leaves lost history to the walk: no range is listed one by one.
-func walking(l *dynwatch.Limits) { l.Revisions = 0 }
-
 // begin starts a manager on the log.
 func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()

@@ -161,7 +161,7 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the process dies: %t", dies), func(t *testing.T) {
 			api := fourObjects(t)
-			r := startLimited(t, api, walking, things())
+			r := start(t, api, things())
 			var last atomic.Uint64 // what the making up ends with cannot be read
 			api.do(func() {
 				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -191,42 +191,6 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 			}
 			r.rolledBack()
 		})
-	}
-}
-
-// A process that dies amid a range that is listed revision by revision begins it again: the
-// lists rightly show objects whose deletions were announced.
-func TestRetraceAfterDeathIsNoRollback(t *testing.T) {
-	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	var last atomic.Uint64 // what the range ends with cannot be listed
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			q := r.URL.Query()
-			failing := last.Load() != 0 && !q.Has("fieldSelector") && q.Get("resourceVersion") == fmt.Sprint(last.Load()) && !q.Has("watch")
-			if failing {
-				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
-			}
-			return failing
-		}
-	})
-	r.lose(func(api *fakeAPI) {
-		api.put("a", "brief", "yes")
-		api.put("a", "same", "yes")
-		api.del("a", "brief")
-		last.Store(api.put("a", "changed", "yes"))
-	})
-	r.eventually("the deletion", func() bool {
-		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
-	})
-	r.stop(true)
-	last.Store(0)
-	r.begin(things())
-	r.caughtUp()
-	r.consistent()
-	if s := r.manager.Targets()[0]; s.Epoch != 0 {
-		t.Errorf("epoch %d although nothing was restored", s.Epoch)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestExactListsThatKeepFailing(t *testing.T) {
 // A history walk leaves out what it cannot read, and brings everything else.
 func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 	api := fourObjects(t)
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	api.keepRefusing(func(r *http.Request) bool {
@@ -287,7 +287,7 @@ func TestRestartAfterAnEditWithoutExactLists(t *testing.T) {
 // An outage is no error of one request: nothing is given up for it.
 func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 	api := fourObjects(t)
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	breakWith(api, func() {

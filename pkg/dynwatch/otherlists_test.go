@@ -33,7 +33,7 @@ func rewriteLists(api *fakeAPI, change func(r *http.Request, body string) string
 func TestListsWithoutItems(t *testing.T) {
 	api := newFakeAPI(t)
 	rewriteLists(api, func(_ *http.Request, body string) string { return strings.Replace(body, `"items":[],`, "", 1) })
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	api.put("a", "x", "")
 	api.put("a", "y", "")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,13 +38,11 @@ func fourObjects(t *testing.T) *fakeAPI {
 }
 
 func TestExpiredHistory(t *testing.T) {
-	// What all revisions, listed one by one, tell, and what a walk does.
-	each := []string{
+	walked := []string{
 		"modified a/changed uid-1 105<101 replay", "modified a/changed uid-1 106<105 replay", "deleted a/deleted uid-2 107<102 replay",
 		"deleted a/recreated uid-3 108<103 replay", "added a/recreated uid-5 109 replay", "added a/born uid-6 110 replay",
-		"added a/brief uid-7 111 replay", "deleted a/brief uid-7 112<111 replay",
+		"gap (104,112] expired known",
 	}
-	walked := append(slices.Clone(each[:6]), "gap (104,112] expired known")
 	nameless := func(api *fakeAPI) {
 		api.forget()
 		api.do(func() { api.nameless = true })
@@ -62,10 +61,9 @@ func TestExpiredHistory(t *testing.T) {
 				"added a/brief uid-7 111", "deleted a/brief uid-7 112<111",
 			},
 		},
-		"etcd has the oldest watchable revision":       {end: (*fakeAPI).forget, limit: unlimited, want: each},
-		"etcd has the oldest watchable revision, walk": {end: (*fakeAPI).forget, limit: walking, want: walked},
+		"etcd has the oldest watchable revision": {end: (*fakeAPI).forget, limit: unlimited, want: walked},
 		"etcd has the oldest watchable revision, and no budget": {
-			end: (*fakeAPI).forget, limit: func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 0 },
+			end: (*fakeAPI).forget, limit: func(l *dynwatch.Limits) { l.Requests = 0 },
 			want: []string{
 				"added a/born uid-6 110 replay", "deleted a/deleted uid-2 112<102 replay",
 				"deleted a/recreated uid-3 108<103 replay", "added a/recreated uid-5 109 replay",
@@ -86,8 +84,7 @@ func TestExpiredHistory(t *testing.T) {
 				"added a/recreated uid-5 109 replay", "gap (104,112] expired state",
 			},
 		},
-		"the error names no revision":       {end: nameless, limit: unlimited, want: each},
-		"the error names no revision, walk": {end: nameless, limit: walking, want: walked},
+		"the error names no revision": {end: nameless, limit: unlimited, want: walked},
 	}
 	for name, c := range cases {
 		for _, mode := range []dynwatch.Mode{dynwatch.Full, dynwatch.Metadata} {
@@ -240,7 +237,7 @@ func TestMalformedObjectUnderAnOldName(t *testing.T) {
 	api.forget()
 	api.do(func() { api.mute = false })
 	r.caughtUp()
-	want := []string{"deleted a/x uid-1 102<101 replay"}
+	want := []string{"deleted a/x uid-1 102<101 replay", "gap (101,103] expired known"}
 	if diff := cmp.Diff(want, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
@@ -251,19 +248,17 @@ func TestMalformedObjectUnderAnOldName(t *testing.T) {
 // denied, and what makes up for it must not be denied again.
 func TestHistoryThatBeginsAtADeletion(t *testing.T) {
 	for name, c := range map[string]struct {
-		limit   func(*dynwatch.Limits)
 		compact bool
-		want    string // of the gap
+		want    string // the gap
 	}{
-		"listed revision by revision": {limit: func(*dynwatch.Limits) {}},
-		"walked":                      {limit: walking, want: "gap (102,103] expired known"},
-		"compacted":                   {limit: walking, compact: true, want: "gap (102,103] expired state"},
+		"walked":    {want: "gap (102,103] expired known"},
+		"compacted": {compact: true, want: "gap (102,103] expired state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("a", "x", "")
 			api.put("a", "y", "")
-			r := startLimited(t, api, c.limit, things())
+			r := start(t, api, things())
 			r.caughtUp()
 			api.del("a", "x") // 103
 			r.caughtUp()
@@ -280,11 +275,7 @@ func TestHistoryThatBeginsAtADeletion(t *testing.T) {
 			r.caughtUp()
 			api.put("a", "z", "") // 105
 			r.caughtUp()
-			want := []string{"added a/z uid-3 105"}
-			if c.want != "" {
-				want = []string{c.want, "added a/z uid-3 105"}
-			}
-			if diff := cmp.Diff(want, r.since(n)); diff != "" {
+			if diff := cmp.Diff([]string{c.want, "added a/z uid-3 105"}, r.since(n)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -313,4 +304,50 @@ func TestEveryWatchExpires(t *testing.T) {
 	api.put("a", "x", "")
 	r.caughtUp()
 	checkConsumer(t, r.log.all(), api)
+}
+
+// TestManyTargetsAfterARestart: each target makes few requests for lost history, and comes back complete.
+func TestManyTargetsAfterARestart(t *testing.T) {
+	const targets, revisions = 300, 20
+	api := newFakeAPI(t)
+	wanted := things()
+	for i := range targets {
+		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
+	}
+	api.do(func() { api.pulse = time.Second })
+	r := start(t, api)
+	r.manager.SetTiming(time.Minute, time.Second, 20*time.Millisecond)
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	live := func() bool {
+		api.mu.Lock()
+		rev := api.rev
+		api.mu.Unlock()
+		for _, s := range r.manager.Targets() {
+			if s.State != dynwatch.Live || s.ResourceVersion != rev {
+				return false
+			}
+		}
+		return true
+	}
+	r.within(2*time.Minute, "all targets live", live)
+	api.do(func() { api.mute = true })
+	for i := range revisions {
+		api.put(fmt.Sprintf("ns-%d", i), "x", "")
+	}
+	before, exact := api.requestsWith("/things?"), api.requestsWith("resourceVersionMatch=Exact")
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.within(2*time.Minute, "all targets live again", live)
+	checkStream(t, r.log.all(), api)
+	// Each target compares one list, and looks up and walks what differs.
+	if n := api.requestsWith("resourceVersionMatch=Exact") - exact; n > targets+6*revisions {
+		t.Errorf("%d lists at exact revisions", n)
+	}
+	if n := api.requestsWith("/things?") - before; n > 12*targets {
+		t.Errorf("%d requests", n)
+	} else {
+		t.Logf("%d requests for %d targets", n, targets)
+	}
 }

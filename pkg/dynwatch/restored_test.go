@@ -63,7 +63,7 @@ func TestRollbackBelowAPinnedList(t *testing.T) {
 	for name, to := range map[string]uint64{"at the position": 104, "below the position": 103, "above the position": 108} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := startLimited(t, api, walking, things())
+			r := start(t, api, things())
 			r.caughtUp()
 			refused, repair := refuseListsAt(api, "112")
 			r.lose(func(api *fakeAPI) {

@@ -221,7 +221,7 @@ func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("compacted: %t", compacted), func(t *testing.T) {
 			api := fourObjects(t)
-			r := startLimited(t, api, walking, things())
+			r := start(t, api, things())
 			r.caughtUp()
 			ghost := api.state()["a/deleted"]
 			r.stop(false)

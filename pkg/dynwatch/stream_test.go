@@ -136,9 +136,9 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 		api.put("a", fmt.Sprint("n", i), "")
 	}
 	limits := []func(*dynwatch.Limits){
-		func(*dynwatch.Limits) {}, walking,
-		func(l *dynwatch.Limits) { l.Revisions, l.Bodies = 5, 500 },
-		func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 1+rnd.IntN(100) },
+		func(*dynwatch.Limits) {},
+		func(l *dynwatch.Limits) { l.Bodies = 500 },
+		func(l *dynwatch.Limits) { l.Requests = 1 + rnd.IntN(100) },
 	}
 	r := newRig(t, api)
 	r.limit, r.hasty = limits[rnd.IntN(len(limits))], true
@@ -214,7 +214,7 @@ func TestRandomFaultsUnderASelector(t *testing.T) {
 
 func randomSelection(t *testing.T, rnd *rand.Rand) {
 	api := newFakeAPI(t)
-	limits := []func(*dynwatch.Limits){func(*dynwatch.Limits) {}, walking, func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 1+rnd.IntN(100) }}
+	limits := []func(*dynwatch.Limits){func(*dynwatch.Limits) {}, func(l *dynwatch.Limits) { l.Requests = 1 + rnd.IntN(100) }}
 	wanted := things()
 	wanted.LabelSelector = "on=yes"
 	r := newRig(t, api)

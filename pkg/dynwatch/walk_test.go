@@ -105,7 +105,7 @@ func TestDeathAfterAListOfForgottenHistory(t *testing.T) {
 func TestWalkFindsEveryLifeUnderOneName(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "") // 101, uid-1
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "x", "") // 102
 		for range 8 {
@@ -145,7 +145,7 @@ func TestWalkedDeletionCarriesTheLastState(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("a", "x", "")
 			api.put("a", "same", "")
-			r := startLimited(t, api, func(l *dynwatch.Limits) { l.Revisions, l.Bodies = 0, bodies }, things())
+			r := startLimited(t, api, func(l *dynwatch.Limits) { l.Bodies = bodies }, things())
 			n := r.lose(func(api *fakeAPI) {
 				for range 20 {
 					api.put("a", "x", "") // up to 122
@@ -202,7 +202,7 @@ func TestWalkKeepsItsBudget(t *testing.T) {
 		for i := range 10 {
 			api.put("a", fmt.Sprint("n", i), "")
 		}
-		r := startLimited(t, api, func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, budget }, things())
+		r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = budget }, things())
 		n := r.lose(func(api *fakeAPI) {
 			for i := range 100 {
 				api.put("a", fmt.Sprint("n", i%10), "")
@@ -219,7 +219,7 @@ func TestWalkKeepsItsBudget(t *testing.T) {
 func TestWalkStopsInTime(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Revisions, l.Time = 0, 50*time.Millisecond }, things())
+	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Time = 50 * time.Millisecond }, things())
 	r.caughtUp()
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -242,7 +242,7 @@ func TestWalkEndsWhereEtcdHasCompacted(t *testing.T) {
 	for _, name := range []string{"changed", "early", "late", "cold"} {
 		api.put("a", name, "")
 	}
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "changed", "") // 105
 		api.put("a", "changed", "") // 106
@@ -272,7 +272,7 @@ func TestWalkEndsWhereEtcdHasCompacted(t *testing.T) {
 func TestWalkWaitsWhenThrottled(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	var refused time.Time
 	var early int
@@ -313,7 +313,7 @@ func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "bad", "")
 	api.put("a", "good", "")
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -342,7 +342,7 @@ func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
 
 func TestWalkHasFewRequestsOpen(t *testing.T) {
 	api := newFakeAPI(t)
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	var mu sync.Mutex
 	open, most := 0, 0
@@ -380,7 +380,7 @@ func TestKilledOverAnIncompleteWalk(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
 	api.put("a", "y", "")
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	r.caughtUp()
 	r.eventually("a mark", func() bool { return len(r.log.marksNow()) > 0 })
 	hold := true
@@ -417,7 +417,7 @@ func TestKilledOverAnIncompleteWalk(t *testing.T) {
 func TestReconcileGoesOnAfterARestart(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 0 }, things())
+	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = 0 }, things())
 	r.caughtUp()
 	release := func() {}
 	n := r.lose(func(api *fakeAPI) {
@@ -461,10 +461,9 @@ func TestExpiredHistoryUnderASelector(t *testing.T) {
 		limit func(*dynwatch.Limits)
 		want  []string
 	}{
-		"listed one by one": {func(*dynwatch.Limits) {}, common},
-		"walk":              {walking, append(slices.Clone(common), "gap (104,115] expired partial")},
+		"walk": {func(*dynwatch.Limits) {}, append(slices.Clone(common), "gap (104,115] expired partial")},
 		"no budget": {
-			func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 0 },
+			func(l *dynwatch.Limits) { l.Requests = 0 },
 			[]string{
 				"deleted a/deleted uid-2 115<102 replay",
 				"entered a/outside uid-5 115 replay",

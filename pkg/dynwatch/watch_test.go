@@ -218,8 +218,8 @@ func TestForbiddenListIsNotEmpty(t *testing.T) {
 	r.state(dynwatch.Forbidden)
 	api.do(func() { api.refuse = nil })
 	r.caughtUp()
-	r.eventually("the change", func() bool { return len(r.since(0)) == 4 })
-	want := []string{"snapshot a/x uid-1 101", "snapshot a/y uid-2 102", "synced 102", "modified a/x uid-1 103<101 replay"}
+	r.eventually("the change", func() bool { return len(r.since(0)) == 5 })
+	want := []string{"snapshot a/x uid-1 101", "snapshot a/y uid-2 102", "synced 102", "modified a/x uid-1 103<101 replay", "gap (102,103] expired known"}
 	if diff := cmp.Diff(want, r.since(0)); diff != "" {
 		t.Error(diff)
 	}

@@ -17,7 +17,7 @@ func TestWalkWithAWrongList(t *testing.T) {
 			if test.selects {
 				wanted.LabelSelector = "on=yes"
 			}
-			r := startLimited(t, api, walking, wanted)
+			r := start(t, api, wanted)
 			r.caughtUp()
 			if convicted {
 				api.lie("a", "changed")
@@ -59,7 +59,7 @@ func TestWalkWithAWrongList(t *testing.T) {
 // have it: it is not announced, and the API server is convicted.
 func TestGhostYoungerThanTheLoss(t *testing.T) {
 	api := fourObjects(t)
-	r := startLimited(t, api, walking, things())
+	r := start(t, api, things())
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "ghost", "yes")
 		ghost := api.state()["a/ghost"]

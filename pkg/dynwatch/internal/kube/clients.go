@@ -43,13 +43,12 @@ type Clients struct {
 	// Fresh is discovery over a new connection each time.
 	Fresh *Discovery
 	Pace  *pace
-	// Ranges and Walks limit the requests of all targets for lost history: range replays and
-	// history walks.
-	Ranges, Walks *rate.Limiter
-	Logger        *slog.Logger
-	Identity      *Identity
-	Rollbacks     *Rollbacks
-	Furthest      Furthest
+	// Walks limits the requests of all targets for history walks.
+	Walks     *rate.Limiter
+	Logger    *slog.Logger
+	Identity  *Identity
+	Rollbacks *Rollbacks
+	Furthest  Furthest
 	// dials count the connections of Shared, Other and Apart.
 	dials dials
 }
@@ -156,7 +155,7 @@ func NewClients(config *rest.Config, logger *slog.Logger) (*Clients, error) {
 	base.UserAgent = cmp.Or(base.UserAgent, rest.DefaultKubernetesUserAgent())
 	c := &Clients{
 		Config: base, Rollbacks: newRollbacks(), Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
-		Ranges: newBudget(rangeRequests), Walks: newBudget(WalkRequests),
+		Walks:      newBudget(WalkRequests),
 		Identities: frame.NewNormaliser("", "", frame.Options{Wants: func(string) bool { return false }}),
 	}
 	var err error

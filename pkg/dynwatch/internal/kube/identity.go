@@ -27,9 +27,6 @@ var ErrOtherCluster = errors.New("the API server belongs to another cluster; inf
 const (
 	// IdentityTimeout limits the request for the identity.
 	IdentityTimeout = 30 * time.Second
-	// IdentityShared is the time for which lists at exact revisions, of which many follow each
-	// other, share a request.
-	IdentityShared = 2 * time.Second
 	// identityPause is the time to the next attempt if the credentials do not allow to read it.
 	identityPause = 10 * time.Minute
 )
@@ -78,11 +75,7 @@ func (i *Identity) Confirm(ctx context.Context) error {
 // Check returns [ErrOtherCluster] if the API server belongs to another cluster, as of a moment
 // after the call. Concurrent callers share a request. It returns nil if the credentials do
 // not allow to read the identity.
-func (i *Identity) Check(ctx context.Context) error { return i.CheckSince(ctx, time.Now()) }
-
-// CheckSince is [Identity.Check] as of a moment after since, so that many lists in a row share
-// a request.
-func (i *Identity) CheckSince(ctx context.Context, since time.Time) error {
+func (i *Identity) Check(ctx context.Context) error {
 	called := time.Now()
 	select {
 	case i.turn <- struct{}{}:
@@ -95,7 +88,7 @@ func (i *Identity) CheckSince(ctx context.Context, since time.Time) error {
 	switch {
 	case time.Since(i.unread) < identityPause:
 		return nil
-	case i.asked.After(called), i.asked.After(since) && proven:
+	case i.asked.After(called):
 		return i.err
 	case i.failed.After(called):
 		return i.failure

@@ -131,17 +131,15 @@ func Overloaded(err error) bool {
 	return err != nil && apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// After an API server restart all targets can have lost history at once. These are the
-// limits on their requests for it: a number at once, and as many again within
-// historyPeriod. Etcd keeps its history for five minutes by default.
+// After an API server restart all targets can have lost history at once. Their walks may make
+// WalkRequests at once, and as many again within historyPeriod. Etcd keeps its history for five
+// minutes by default.
 const (
-	rangeRequests = 2_000
-	// WalkRequests is the limit on requests of history walks.
 	WalkRequests  = 20_000
 	historyPeriod = 5 * time.Minute
 )
 
-// newBudget limits the requests of one kind of all targets together.
+// newBudget limits requests of all targets together.
 func newBudget(most int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(most)/historyPeriod.Seconds()), most)
 }

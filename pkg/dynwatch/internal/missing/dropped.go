@@ -69,8 +69,8 @@ func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) er
 	return nil
 }
 
-// doubts reports whether an entry may have been dropped.
-func (t *Decider) doubts(e *index.Entry) bool {
+// Doubts reports whether an entry may have been dropped.
+func (t *Decider) Doubts(e *index.Entry) bool {
 	_, ok := t.Dropped.Doubtful[t.Index.Handle(e)]
 	return ok
 }

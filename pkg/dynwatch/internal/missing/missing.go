@@ -67,7 +67,7 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
-	if t.doubts(e) {
+	if t.Doubts(e) {
 		return t.endDoubtful(ctx, e, rv)
 	}
 	if spared, err := t.Spared(ctx, e, rv); spared || err != nil {
@@ -106,7 +106,7 @@ func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o 
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
 func (t *Decider) mayExist(e *index.Entry) bool {
-	edited := t.doubts(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
+	edited := t.Doubts(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
 	return t.Source.Resource.Loses() || edited && t.Spec.Selects()
 }
 
@@ -238,7 +238,7 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
-	if t.doubts(e) {
+	if t.Doubts(e) {
 		return t.endDoubtful(ctx, e, at)
 	}
 	if !t.mayExist(e) {

@@ -79,9 +79,6 @@ func (t *Reconciler) recheck(ctx context.Context) (rolledBack bool, err error) {
 // reconcileAt is the case in which etcd still holds the revision: list there,
 // watch from there.
 func (t *Reconciler) reconcileAt(ctx context.Context, at uint64) error {
-	if done, err := t.retrace(ctx, at); done || err != nil {
-		return err
-	}
 	s := t.NewPass(sweep.Pass{At: at, Newcomer: event.Added, Replay: true})
 	rv, err := t.Compare(ctx, s)
 	if err != nil {
@@ -127,13 +124,6 @@ func (t *Reconciler) reconcileAround(ctx context.Context, oldest uint64) error {
 // reconcileNow is the case in which the API server names no revision, or its
 // cache moves on too fast: list now, watch from there.
 func (t *Reconciler) reconcileNow(ctx context.Context) error {
-	now, err := t.Source.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	if done, err := t.retrace(ctx, now); done || err != nil {
-		return err
-	}
 	s := t.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true})
 	rv, err := t.Compare(ctx, s)
 	if listwatch.Unsupported(err) {
@@ -215,8 +205,8 @@ func (t *Reconciler) reconcileRollback(ctx context.Context) error {
 	return t.foundByList(ctx, s, rv)
 }
 
-// found ends the making up: state and deletions are known as of rv, what lay
-// between is declared, unless every revision of it came out.
+// found ends the making up: state and deletions are known as of rv. What lay
+// between is declared, unless nothing did.
 func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 	l := t.Lost
 	to := rv
@@ -230,7 +220,7 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 		}
 		t.Logger.Warn("history lost; declaring a gap", "reason", l.Reason, "from", l.From, "to", to, "recovered", gap.Recovered)
 	} else {
-		t.Logger.Info("expired history read from etcd; no gap", "to", to)
+		t.Logger.Info("no revision is missing; no gap", "to", to)
 	}
 	if err := t.Flush(ctx); err != nil {
 		return err

@@ -54,7 +54,8 @@ func (t *Reconciler) queries(s *sweep.Pass, differing []listwatch.Listed) []reco
 		add(t.Index.Get(d.Namespace, d.Name), d)
 	}
 	for _, e := range t.Missing(s) {
-		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+		// What may have been dropped by an edit is for EndAbsent: its history looks as if it had left.
+		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) && !t.Doubts(e) {
 			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
 		}
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
@@ -44,11 +42,7 @@ func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwat
 		return nil
 	})
 	if err == nil {
-		since := time.Now()
-		if s.InRow {
-			since = since.Add(-kube.IdentityShared)
-		}
-		err = t.Clients.Identity.CheckSince(ctx, since)
+		err = t.Clients.Identity.Check(ctx)
 	}
 	if err == nil {
 		err = t.CheckHistory(ctx, &s.against, rv)

@@ -48,8 +48,6 @@ type Pass struct {
 	// Blind: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
 	Blind bool
-	// InRow: the list is one of many in a row.
-	InRow bool
 	// against is what the list holds against the history that was announced.
 	against recovery.Contradictions
 }

@@ -142,7 +142,7 @@ func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
 
 // Lister implements [GenericInformer].
 func (g generic) Lister() cache.GenericLister {
-	return cache.NewGenericLister(g.informer.store, g.informer.gvr.GroupResource())
+	return genericLister{NewLister[runtime.Object](g.informer.store, g.informer.gvr.GroupResource())}
 }
 
 // ForResource does what client-go's factory documents. Objects are

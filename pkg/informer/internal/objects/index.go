@@ -106,7 +106,11 @@ func (s *Store) Index(name string, obj any) ([]any, error) {
 	s.mu.RLock()
 	index := s.indexers[name]
 	s.mu.RUnlock()
-	if index == nil {
+	switch {
+	case index != nil:
+	case name == cache.NamespaceIndex:
+		index = cache.MetaNamespaceIndexFunc
+	default:
 		return nil, noIndex(name)
 	}
 	values, err := index(obj)
@@ -120,21 +124,30 @@ func (s *Store) Index(name string, obj any) ([]any, error) {
 // noIndex has the text of client-go.
 func noIndex(name string) error { return fmt.Errorf("Index with name %s does not exist", name) }
 
-// byValues returns the objects of some values of an index, sorted by key.
+// byValues returns the objects of some values of an index, sorted by key. Without an index of
+// namespaces it looks at all keys: callers would decode all objects.
 func (s *Store) byValues(name string, values ...string) ([]*Entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.indexers[name] == nil {
-		return nil, noIndex(name)
-	}
 	var all []*Entry
-	for _, value := range values {
-		if b := s.indices[name][value]; b != nil {
-			all = slices.Grow(all, len(b.keys))
-			for key := range b.keys {
-				all = append(all, s.objects[key])
+	switch {
+	case s.indexers[name] != nil:
+		for _, value := range values {
+			if b := s.indices[name][value]; b != nil {
+				all = slices.Grow(all, len(b.keys))
+				for key := range b.keys {
+					all = append(all, s.objects[key])
+				}
 			}
 		}
+	case name == cache.NamespaceIndex:
+		for key, e := range s.objects {
+			if slices.Contains(values, namespaceOf(key)) {
+				all = append(all, e)
+			}
+		}
+	default:
+		return nil, noIndex(name)
 	}
 	slices.SortFunc(all, byKey)
 	return slices.Compact(all), nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +21,8 @@ type Entry struct {
 	Blob
 	Key, UID, RV string
 	// Round is the list that the object was seen in, or the one before its last change.
-	Round uint64
+	Round  uint64
+	labels unique.Handle[string]
 	// buckets are those that contain the object.
 	buckets []*bucket
 }
@@ -60,7 +62,7 @@ func New(into reflect.Type, indexers cache.Indexers, failed func(string, error))
 func (s *Store) Put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *Entry) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := &Entry{Blob: s.compressor.compress(text, into), Key: key, UID: uid, RV: rv, Round: round}
+	e := &Entry{Blob: s.compressor.compress(text, into), Key: key, UID: uid, RV: rv, Round: round, labels: labelsOf(text)}
 	values := s.valuesOf(key, text, into, s.indexers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,11 +129,15 @@ func (s *Store) Remove(key string) *Entry {
 
 // Snapshot returns all objects, still compressed, sorted by key.
 func (s *Store) Snapshot() []*Entry {
-	s.mu.RLock()
-	all := slices.AppendSeq(make([]*Entry, 0, len(s.objects)), maps.Values(s.objects))
-	s.mu.RUnlock()
+	all := s.entries()
 	slices.SortFunc(all, byKey)
 	return all
+}
+
+func (s *Store) entries() []*Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.AppendSeq(make([]*Entry, 0, len(s.objects)), maps.Values(s.objects))
 }
 
 func byKey(a, b *Entry) int { return strings.Compare(a.Key, b.Key) }

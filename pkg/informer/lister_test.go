@@ -1,0 +1,192 @@
+package informer_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer"
+)
+
+// typedPods returns the store of an informer that does not run, with Pods. Each has its own labels.
+func typedPods(tb testing.TB, count int, indexers cache.Indexers) cache.Indexer {
+	tb.Helper()
+	i, err := informer.NewSharedIndexInformer(&rest.Config{}, pods(), &corev1.Pod{}, 0, indexers)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	fill(tb, i.GetIndexer(), count)
+	return i.GetIndexer()
+}
+
+// podNamespaces is the number of namespaces that fill uses.
+const podNamespaces = 10
+
+func fill(tb testing.TB, store cache.Indexer, count int) {
+	tb.Helper()
+	for n := range count {
+		p := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod(tb, n).Object, p); err != nil {
+			tb.Fatal(err)
+		}
+		p.Namespace = fmt.Sprintf("ns-%d", n%podNamespaces)
+		p.Labels["pod"] = p.Name
+		if err := store.Add(p); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func selector(tb testing.TB, text string) labels.Selector {
+	tb.Helper()
+	s, err := labels.Parse(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// TestListersSelect expects what client-go's lister returns of its own store, and the labels that an
+// object has now.
+func TestListersSelect(t *testing.T) {
+	const count = 50
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	stock := cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)
+	fill(t, stock, count)
+	stores := map[string]cache.Indexer{"client-go": stock, "indexed": typedPods(t, count, byNamespace), "no index": typedPods(t, count, nil)}
+	for _, store := range stores {
+		changed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns-3", Name: "changed", Labels: map[string]string{"team": "a"}}}
+		must(t, store.Add(changed))
+		changed = changed.DeepCopy()
+		changed.Labels = map[string]string{"team": "b", "empty": "", "quoted": `"\`}
+		must(t, store.Update(changed))
+		must(t, store.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns-4", Name: "without-labels"}}))
+	}
+	quoted := labels.SelectorFromSet(labels.Set{"quoted": `"\`})
+	for _, namespace := range []string{"", "ns-3", "ns-4", "none"} {
+		for _, s := range []labels.Selector{
+			labels.Everything(), labels.Nothing(), quoted, selector(t, "team=a"), selector(t, "team=b"), selector(t, "!team"), selector(t, "team!=b"),
+			selector(t, "empty="), selector(t, "pod in (pod-00000003,pod-00000004)"), selector(t, "none"),
+		} {
+			var want []string
+			must(t, cache.ListAllByNamespace(stock, namespace, s, func(o any) { want = append(want, nameOf(o)) }))
+			slices.Sort(want)
+			for name, store := range stores {
+				list, err := informer.NewLister[*corev1.Pod](store, pods().GroupResource()).Namespace(namespace).List(s)
+				must(t, err)
+				var got []string
+				for _, p := range list {
+					got = append(got, p.Name)
+				}
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("%s: %q in namespace %q: %q, want %q", name, s, namespace, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestListersDecodeWhatTheyReturn counts allocations: an object takes hundreds.
+func TestListersDecodeWhatTheyReturn(t *testing.T) {
+	const count, mostOfOne = 200, 2000
+	store := typedPods(t, count, nil)
+	of := informer.NewLister[*corev1.Pod](store, pods().GroupResource())
+	one, none := selector(t, "pod=pod-00000003"), selector(t, "app.kubernetes.io/name=other")
+	for name, list := range map[string]func() (int, error){
+		"one": func() (int, error) {
+			all, err := of.List(one)
+			return len(all), err
+		},
+		"one of a namespace": func() (int, error) {
+			all, err := of.Namespace("ns-3").List(one)
+			return len(all), err
+		},
+		"no namespace": func() (int, error) {
+			all, err := of.Namespace("none").List(labels.Everything())
+			return len(all) + 1, err
+		},
+		"none": func() (int, error) {
+			all, err := of.List(none)
+			return len(all) + 1, err
+		},
+		"client-go's lister of a namespace": func() (found int, err error) {
+			return 1, cache.ListAllByNamespace(store, "none", labels.Everything(), func(any) { found++ })
+		},
+	} {
+		if n := testing.AllocsPerRun(5, func() {
+			if found, err := list(); found != 1 || err != nil {
+				t.Fatal(name, found, err)
+			}
+		}); n > mostOfOne {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestListerGets(t *testing.T) {
+	of := informer.NewLister[*corev1.Pod](typedPods(t, 1, nil), pods().GroupResource())
+	for _, get := range []func() (*corev1.Pod, error){
+		func() (*corev1.Pod, error) { return of.Get("ns-0/pod-00000000") },
+		func() (*corev1.Pod, error) { return of.Namespace("ns-0").Get("pod-00000000") },
+	} {
+		if p, err := get(); err != nil || p.Name != "pod-00000000" {
+			t.Errorf("got %v, %v", p, err)
+		}
+	}
+	if _, err := of.Namespace("ns-1").Get("pod-00000000"); !apierrors.IsNotFound(err) {
+		t.Errorf("error %v, want not found", err)
+	}
+	nodes := informer.NewLister[*corev1.Node](typedPods(t, 1, nil), pods().GroupResource())
+	if _, err := nodes.List(labels.Everything()); err == nil {
+		t.Error("a Pod is a Node")
+	}
+}
+
+// BenchmarkLister lists some of 1,000 Pods, each with its own labels, by their labels. "ListAll" is what
+// client-go's listers do with a store.
+func BenchmarkLister(b *testing.B) {
+	const count = 1_000
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	own, stock := typedPods(b, count, byNamespace), cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)
+	fill(b, stock, count)
+	listAll := func(store cache.Indexer) func(string, labels.Selector) (int, error) {
+		return func(namespace string, s labels.Selector) (found int, err error) {
+			err = cache.ListAllByNamespace(store, namespace, s, func(any) { found++ })
+			return found, err
+		}
+	}
+	for _, c := range []struct {
+		name, namespace, selector string
+		want                      int
+	}{
+		{"none", "", "pod=none", 0},
+		{"one", "", "pod=pod-00000003", 1},
+		{"one of a namespace", "ns-3", "pod=pod-00000003", 1},
+	} {
+		for lister, list := range map[string]func(string, labels.Selector) (int, error){
+			"informd": func(namespace string, s labels.Selector) (int, error) {
+				all, err := informer.NewLister[*corev1.Pod](own, pods().GroupResource()).Namespace(namespace).List(s)
+				return len(all), err
+			},
+			"informd, ListAll":   listAll(own),
+			"client-go, ListAll": listAll(stock),
+		} {
+			b.Run(c.name+"/"+lister, func(b *testing.B) {
+				b.ReportAllocs()
+				for s := selector(b, c.selector); b.Loop(); {
+					if found, err := list(c.namespace, s); found != c.want || err != nil {
+						b.Fatal(found, err)
+					}
+				}
+			})
+		}
+	}
+}

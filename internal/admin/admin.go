@@ -13,7 +13,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // hung is how long a target's loop may do nothing at all before it counts as
@@ -71,10 +70,6 @@ type Target struct {
 	// Divergences counts the objects that ever differed.
 	LastAudit   time.Time `json:"lastAudit,omitzero"`
 	Divergences uint64    `json:"divergences"`
-	// Mismatched counts objects that an API server showed otherwise than etcd holds them,
-	// Mismatches are the last of them.
-	Mismatched uint64              `json:"mismatched,omitempty"`
-	Mismatches []dynwatch.Mismatch `json:"mismatches,omitempty"`
 	// Stuck counts watches that did not reach a known revision in time.
 	Stuck uint64 `json:"stuck,omitempty"`
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // Operator does what an operator asks of a running informd. Its methods are called
@@ -150,9 +149,6 @@ type Verdict struct {
 	Target      string `json:"target"`
 	Objects     int    `json:"objects"`
 	Divergences int    `json:"divergences"`
-	// Mismatches are objects of a sample that the API server showed otherwise than etcd
-	// holds them.
-	Mismatches []dynwatch.Mismatch `json:"mismatches,omitempty"`
 	// Skipped says why there was nothing to compare: the API server does not serve the
 	// resource.
 	Skipped string `json:"skipped,omitempty"`

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +25,8 @@ func verifyCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "compare the events that a running informd emitted with the cluster", GroupID: operateGroup,
 		Long: `informd verify has a running informd list every resource, metadata only, and compare the
-list with the events that it emitted. informd emits the differences at once. It compares a
-sample of objects with etcd, which finds API servers with a wrong watch cache. Resources
-that the API server does not serve are skipped.
+list with the events that it emitted. informd emits the differences at once. Resources that
+the API server does not serve are skipped.
 
 With --sink, informd reads the last event of each object in the destination of this sink,
 and compares it with the events that it emitted. The sink must be a nats sink with
@@ -60,11 +58,9 @@ re-snapshot, and nats stream purge --subject removes the event.`,
 
 // verdictsShown is the outcome per target; its names are those of targets that differ.
 func verdictsShown(verdicts []admin.Verdict) shown {
-	s := shown{document: verdicts, table: func(out io.Writer) error {
-		return errors.Join(printVerdicts(out, verdicts), printMismatches(out, verdicts))
-	}}
+	s := shown{document: verdicts, table: func(out io.Writer) error { return printVerdicts(out, verdicts) }}
 	for _, v := range verdicts {
-		if v.Divergences > 0 || len(v.Mismatches) > 0 {
+		if v.Divergences > 0 {
 			s.names = append(s.names, v.Target)
 		}
 	}
@@ -128,7 +124,7 @@ func heldState(s *admin.ObjectState) string {
 func outcome(verdicts []admin.Verdict) (found error) {
 	for _, v := range verdicts {
 		switch {
-		case v.Divergences > 0 || len(v.Mismatches) > 0:
+		case v.Divergences > 0:
 			return errDiverged
 		case v.Error != "":
 			found = errIncomplete
@@ -147,28 +143,4 @@ func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
 		rows = append(rows, []string{v.Target, strconv.Itoa(v.Objects), strconv.Itoa(v.Divergences), problem})
 	}
 	return terminal.Align(out, rows)
-}
-
-// printMismatches prints the objects that an API server shows differently from etcd.
-func printMismatches(out io.Writer, verdicts []admin.Verdict) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, v := range verdicts {
-		for i, m := range v.Mismatches {
-			if i == 0 {
-				fmt.Fprintf(table, "\nThe watch cache of an API server is wrong about %s; restart that kube-apiserver.\n", terminal.Visible(v.Target))
-				fmt.Fprintln(table, "SERVER\tNAMESPACE\tNAME\tREVISION\tIN ETCD\tSHOWN")
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", terminal.Visible(m.Server), terminal.Visible(m.Namespace), terminal.Visible(m.Name), m.Revision,
-				stateOf(m.UID, m.ResourceVersion), stateOf(m.ListedUID, m.Listed))
-		}
-	}
-	return table.Flush()
-}
-
-// stateOf is how an object is shown: by uid and revision.
-func stateOf(uid string, resourceVersion uint64) string {
-	if resourceVersion == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%s:%d", terminal.Visible(uid), resourceVersion)
 }

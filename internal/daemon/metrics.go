@@ -99,7 +99,6 @@ func newTargetCollector(list func() []dynwatch.TargetStatus) *targetCollector {
 			seconds("target_watch_seconds_total", "A second of a watch that has ended.", func(t status) time.Duration { return t.WatchTime }),
 			counter("target_audits_total", "An audit, which compares the announced objects with the cluster.", func(t status) uint64 { return t.Audits }),
 			counter("audit_divergences_total", "An object that an audit found to differ from the announced one; informd then announces it.", func(t status) uint64 { return t.Divergences }),
-			counter("audit_mismatches_total", "An object whose state differs between an API server and etcd, because a watch cache is wrong.", func(t status) uint64 { return t.Mismatched }),
 			blocked,
 			counter("target_watches_stuck_total", "A watch that did not reach a revision of the API server in time.", func(t status) uint64 { return t.Stuck }),
 			counter("target_walk_requests_total", "A request for an old revision, which recovers lost history.", func(t status) uint64 { return t.WalkRequests }),

@@ -247,7 +247,7 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	}
 	verdicts := make([]admin.Verdict, len(results))
 	for i, r := range results {
-		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences, Mismatches: r.Mismatches}
+		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences}
 		switch reason, absent := absent[r.Target]; {
 		case r.Err != nil && absent:
 			verdicts[i].Skipped = display.Reason(reason)

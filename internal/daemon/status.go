@@ -42,8 +42,7 @@ func (d *Daemon) targets() []admin.Target {
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: t.Progress, Blocked: t.Blocked, BlockedSince: t.BlockedSince, Rejected: t.Rejected,
 			LastAudit: t.Audited, Divergences: t.Divergences,
-			Mismatched: t.Mismatched, Mismatches: t.Mismatches, Stuck: t.Stuck,
-			Looked: t.Looked, Beat: t.Beat,
+			Stuck: t.Stuck, Looked: t.Looked, Beat: t.Beat,
 		}
 	}
 	return all

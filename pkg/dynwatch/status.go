@@ -36,23 +36,6 @@ func States() []State {
 	return []State{Starting, Waiting, Forbidden, Syncing, Live, Stale, Degraded, Stopped}
 }
 
-// Mismatch is an object that an API server showed otherwise than etcd holds it.
-type Mismatch struct {
-	// Server is the address of the API server.
-	Server    string `json:"server"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	// Revision is that at which both were asked. UID and ResourceVersion are those that
-	// etcd holds, ListedUID and Listed those that the API server showed. A resourceVersion
-	// of 0 stands for no object.
-	Revision        uint64    `json:"revision,string"`
-	UID             string    `json:"uid,omitempty"`
-	ResourceVersion uint64    `json:"resourceVersion,string"`
-	ListedUID       string    `json:"listedUID,omitempty"`
-	Listed          uint64    `json:"listed,string"`
-	At              time.Time `json:"at"`
-}
-
 // TargetStatus describes a target at one moment.
 type TargetStatus struct {
 	Name                                      string
@@ -121,10 +104,6 @@ type TargetStatus struct {
 	// there: it should stay 0. Audited is when the last one ended.
 	Audits, Divergences uint64
 	Audited             time.Time
-	// Mismatched counts objects that an API server showed otherwise than etcd holds them,
-	// Mismatches are the last of them.
-	Mismatched uint64
-	Mismatches []Mismatch
 }
 
 // statusOf describes the target of a spec now.
@@ -139,7 +118,7 @@ func statusOf(of spec.Spec, st *status.Status) TargetStatus {
 		Progress: st.Progress(), Beat: st.Beat(), BlockedSince: st.BlockedSince(),
 		Rejected: st.Rejected.Load(), Unchanged: st.Unchanged.Load(), Watches: st.Watches.Load(), Failures: st.Failures.Load(),
 		WatchTime: time.Duration(st.WatchTime.Load()), Stuck: st.Stuck.Load(), WalkRequests: st.WalkRequests.Load(),
-		Gaps: shown.Gaps, Mismatched: shown.Mismatched, Mismatches: mismatches(shown.Mismatches),
+		Gaps: shown.Gaps,
 	}
 	s.Blocked = !s.BlockedSince.IsZero()
 	s.Lists, s.ListTime = st.Lists.Total()
@@ -147,11 +126,4 @@ func statusOf(of spec.Spec, st *status.Status) TargetStatus {
 	s.Audits, s.Divergences, s.Audited = st.Audits()
 	s.Events, s.EventsPerSecond = st.Events()
 	return s
-}
-
-func mismatches(found []status.Mismatch) (all []Mismatch) {
-	for _, m := range found {
-		all = append(all, Mismatch(m))
-	}
-	return all
 }

@@ -30,9 +30,6 @@ type AuditResult struct {
 	// Divergences counts the objects whose state in the stream differs from the cluster. The
 	// target reconciles after an audit that found some.
 	Divergences int
-	// Mismatches are objects of a sample that the API server showed otherwise than etcd
-	// holds them.
-	Mismatches []Mismatch
 	// Err says why there is no outcome.
 	Err error
 }
@@ -62,7 +59,7 @@ func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
 		reply := make(chan audit.Result, 1)
 		found, err := ask(ctx, r, r.target.Audits.Requests, chan<- audit.Result(reply), reply)
-		result = AuditResult{Target: r.target.Name, Revision: found.Revision, Objects: found.Objects, Divergences: found.Divergences, Mismatches: mismatches(found.Mismatches), Err: cmp.Or(err, found.Err)}
+		result = AuditResult{Target: r.target.Name, Revision: found.Revision, Objects: found.Objects, Divergences: found.Divergences, Err: cmp.Or(err, found.Err)}
 		if !errors.Is(result.Err, audit.ErrAbandoned) {
 			return result
 		}

@@ -1,62 +1,232 @@
 package dynwatch_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
-// The list that a walk begins with lacks an object that etcd has. The walk asks etcd at the
-// list's revision before it tells of an end: nothing is announced as deleted, whether the
-// API server was convicted before or not.
-func TestWalkWithAWrongList(t *testing.T) {
-	for _, test := range []struct{ convicted, selects bool }{{}, {convicted: true}, {selects: true}, {true, true}} {
-		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
-			api, convicted, wanted := fourObjects(t), test.convicted, things()
-			if test.selects {
-				wanted.LabelSelector = "on=yes"
+// lie has the watch cache of the fake leave out the next event: no watch brings it, and
+// lists, also those at exact revisions, show the state before. Etcd, which serves lists of
+// one name, has it.
+func (f *fakeAPI) lie(ns, name string) {
+	f.do(func() {
+		before, was := f.stateAt(f.rev)[ns+"/"+name]
+		from := f.rev
+		f.left = func(frame string) bool { return strings.Contains(frame, `"name":"`+name+`"`) }
+		f.lists = func(state map[string]change, _ bool) {
+			switch now, is := state[ns+"/"+name]; {
+			case was && (!is || now.rev > from):
+				state[ns+"/"+name] = before
+			case !was:
+				delete(state, ns+"/"+name)
 			}
-			r := start(t, api, wanted)
+		}
+	})
+}
+
+// hide has the lists of the fake leave out an object.
+func (f *fakeAPI) hide(key string) {
+	f.do(func() { f.lists = func(state map[string]change, _ bool) { delete(state, key) } })
+}
+
+// ends are the lines of events that end an object.
+func ends(lines []string, object string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return !strings.HasPrefix(line, "deleted "+object) && !strings.HasPrefix(line, "left "+object)
+	})
+}
+
+// TestWrongListDeletesNothing: a list lacks an object that etcd has. The target does not use the
+// list, says so, and goes on once the lists are right.
+func TestWrongListDeletesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		requests int // that the walk may make
+		selector string
+		lose     func(api *fakeAPI)
+	}{
+		"walk":         {requests: 100},
+		"no walk":      {},
+		"a selector":   {selector: "on=yes"},
+		"list of now":  {lose: func(api *fakeAPI) { api.do(func() { api.nameless = true }) }},
+		"compacted":    {lose: (*fakeAPI).compact},
+		"other events": {lose: func(api *fakeAPI) { api.del("a", "deleted") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, wanted := fourObjects(t), things()
+			wanted.LabelSelector = c.selector
+			r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = c.requests }, wanted)
 			r.caughtUp()
-			if convicted {
-				api.lie("a", "changed")
-				api.put("a", "changed", "yes")
-				api.do(func() { api.rev++ })
-				r.caughtUp()
-				if got := r.auditNow(); len(got.Mismatches) != 1 {
-					t.Fatalf("%+v", got)
-				}
-				r.consistent()
-			}
-			api.do(func() {
-				api.left = nil
-				api.lists = func(state map[string]change, _ bool) { delete(state, "a/same") }
-			})
-			before := r.manager.Targets()[0].Mismatched
+			api.hide("a/same")
 			n := r.lose(func(api *fakeAPI) {
 				api.put("a", "recreated", "yes")
 				api.put("a", "recreated", "yes")
+				if c.lose != nil {
+					c.lose(api)
+				}
 			})
-			r.eventually("the history", func() bool { return strings.Contains(strings.Join(r.since(n), "\n"), "a/recreated") })
+			r.eventually("the reason", func() bool { return errors.Is(r.manager.Targets()[0].Err, listwatch.ErrWrongList) })
+			if s := r.manager.Targets()[0]; s.Objects < 4 || s.Epoch != 0 {
+				t.Errorf("%d objects in epoch %d", s.Objects, s.Epoch)
+			}
+			api.do(func() { api.lists = nil })
 			r.caughtUp()
-			ended := func(line string) bool {
-				return strings.HasPrefix(line, "deleted a/same") || strings.HasPrefix(line, "left a/same")
-			}
-			if told := r.since(n); slices.ContainsFunc(told, ended) {
-				t.Errorf("a deletion that etcd does not have: %q", told)
-			}
 			r.consistent()
-			s := r.manager.Targets()[0]
-			if s.Mismatched == before || s.Epoch != 0 {
-				t.Errorf("%d objects mismatched, %d before, in epoch %d", s.Mismatched, before, s.Epoch)
+			if got := ends(r.since(n), "a/same"); len(got) > 0 {
+				t.Errorf("a deletion that etcd does not have: %q", got)
 			}
 		})
 	}
 }
 
-// A list shows an object that was born and deleted in the range that was lost. Etcd does not
-// have it: it is not announced, and the API server is convicted.
+// TestWrongListOfOneServer: the API server behind the shared connection has a wrong watch cache. The
+// target lists over another connection.
+func TestWrongListOfOneServer(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, request *http.Request) bool {
+			api.do(func() { api.lists = nil })
+			if !request.Close {
+				api.hide("a/same")
+			}
+			return false
+		}
+	})
+	n := r.lose(func(api *fakeAPI) {
+		api.del("a", "deleted")
+		api.put("a", "recreated", "yes")
+	})
+	r.eventually("the deletion", func() bool { return len(ends(r.since(n), "a/deleted")) == 1 })
+	r.caughtUp()
+	r.consistent()
+	if got := ends(r.since(n), "a/same"); len(got) > 0 {
+		t.Errorf("a deletion that etcd does not have: %q", got)
+	}
+}
+
+// TestManyMissingObjects: of many objects that a list lacks etcd confirms a part.
+func TestManyMissingObjects(t *testing.T) {
+	const objects = 200
+	api := newFakeAPI(t)
+	for i := range objects {
+		api.put("a", fmt.Sprint("x", i), "")
+	}
+	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = 0 }, things())
+	r.caughtUp()
+	before := api.requestsWith("fieldSelector=metadata.name%3D")
+	r.lose(func(api *fakeAPI) {
+		for i := range objects {
+			api.del("a", fmt.Sprint("x", i))
+		}
+	})
+	r.eventually("the deletions", func() bool { return r.manager.Targets()[0].Objects == 0 })
+	r.caughtUp()
+	if n := api.requestsWith("fieldSelector=metadata.name%3D") - before; n == 0 || n > 40 {
+		t.Errorf("%d requests by name", n)
+	}
+}
+
+// TestHiddenEvent: a watch cache that hides an event from watches and lists has nothing deleted, and
+// proves no rollback. Once it shows the truth, an audit brings it.
+func TestHiddenEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		object string
+		write  func(api *fakeAPI)
+		want   string
+	}{
+		"a change": {
+			"changed", func(api *fakeAPI) { api.put("a", "changed", "yes") }, "modified a/changed uid-1 105<101 replay",
+		},
+		"a deletion": {
+			"deleted", func(api *fakeAPI) { api.del("a", "deleted") }, "deleted a/deleted uid-2 109<102 replay",
+		},
+		"a birth": {
+			"born", func(api *fakeAPI) { api.put("a", "born", "yes") }, "added a/born uid-5 105 replay",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.lie("a", c.object)
+			c.write(api)                // 105
+			api.put("a", "same", "yes") // 106
+			r.caughtUp()
+			if got := r.auditNow(); got.Err != nil || got.Divergences != 0 {
+				t.Errorf("audit: %+v", got)
+			}
+			r.lose(func(api *fakeAPI) {
+				api.put("a", "recreated", "yes")
+				api.put("a", "recreated", "yes") // 108
+			})
+			r.caughtUp()
+			others := func(line string) bool { return !strings.Contains(line, "a/"+c.object) }
+			if got := slices.DeleteFunc(r.since(n), others); len(got) > 0 {
+				t.Errorf("events of what is hidden: %q", got)
+			}
+			api.do(func() { api.left, api.lists = nil, nil })
+			api.put("a", "same", "yes") // 109
+			r.caughtUp()
+			if got := r.auditNow(); got.Err != nil || got.Divergences != 1 {
+				t.Errorf("audit of the truth: %+v", got)
+			}
+			r.consistent()
+			if diff := cmp.Diff([]string{c.want}, slices.DeleteFunc(r.since(n), others)); diff != "" {
+				t.Error(diff)
+			}
+			if s := r.manager.Targets()[0]; s.Epoch != 0 {
+				t.Errorf("epoch %d although nothing was restored", s.Epoch)
+			}
+		})
+	}
+}
+
+// TestGhostOfAWatchCacheIsNoRollback: a cache that shows a deleted object again and again proves no
+// restore.
+func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("compacted: %t", compacted), func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			ghost := api.state()["a/deleted"]
+			r.stop(false)
+			api.del("a", "deleted")
+			api.forget()
+			r.begin(things())
+			r.caughtUp()
+			api.do(func() {
+				api.lists = func(state map[string]change, _ bool) { state["a/deleted"] = ghost }
+			})
+			n := r.lose(func(api *fakeAPI) {
+				api.put("a", "same", "yes")
+				api.put("a", "same", "yes")
+				if compacted {
+					api.compact()
+				}
+			})
+			r.gap(n)
+			if s := r.manager.Targets()[0]; s.Epoch != 0 {
+				t.Errorf("epoch %d although nothing was restored", s.Epoch)
+			}
+			r.consistent()
+		})
+	}
+}
+
+// TestGhostYoungerThanTheLoss: a list shows an object that was born and deleted in the range that
+// was lost. Etcd does not have it: it is not announced.
 func TestGhostYoungerThanTheLoss(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api, things())
@@ -72,7 +242,29 @@ func TestGhostYoungerThanTheLoss(t *testing.T) {
 	r.eventually("the history", func() bool { return strings.Contains(strings.Join(r.since(n), "\n"), "a/same") })
 	r.caughtUp()
 	r.consistent()
-	if s := r.manager.Targets()[0]; s.Mismatched == 0 || s.Epoch != 0 {
-		t.Errorf("%d objects mismatched in epoch %d", s.Mismatched, s.Epoch)
+	if s := r.manager.Targets()[0]; s.Epoch != 0 {
+		t.Errorf("epoch %d although nothing was restored", s.Epoch)
 	}
+}
+
+// TestAuditListsAtAnExactRevision: an API server that has found its cache wrong serves exact lists
+// from etcd.
+func TestAuditListsAtAnExactRevision(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.drop(`"born"`)
+	api.do(func() {
+		api.lists = func(state map[string]change, exact bool) {
+			if !exact {
+				delete(state, "a/born")
+			}
+		}
+	})
+	api.put("a", "born", "yes")
+	r.caughtUp()
+	if got := r.auditNow(); got.Err != nil || got.Divergences != 1 {
+		t.Errorf("audit: %+v", got)
+	}
+	r.consistent()
 }

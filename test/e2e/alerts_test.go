@@ -44,7 +44,6 @@ func alertCases() map[string]alertCase {
 		"InformdTargetNotWatched":    gauge(`informd_target_state{target="core/pods",state="forbidden"}`),
 		"InformdObjectRejected":      during(`informd_target_rejected_total{target="core/pods"}`, hour),
 		"InformdAuditDivergence":     during(`informd_audit_divergences_total{target="core/pods"}`, day),
-		"InformdAPIServerCacheWrong": during(`informd_audit_mismatches_total{target="core/pods"}`, day),
 		"InformdTargetBlocked":       {`informd_target_blocked_seconds{target="core/pods"}`, "0+60x20 0x60", "15m", "50m"},
 		"InformdGap":                 {`informd_target_gaps_total{target="core/pods",reason="expired"}`, "_x5 1x200", "10m", "90m"},
 		"InformdHistoryDropped":      {`informd_journal_dropped_total{namespace="shop"}`, "_x5 7x200", "10m", "90m"},

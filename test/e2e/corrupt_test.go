@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -53,4 +55,12 @@ func TestUnreadableObject(t *testing.T) {
 	t.Logf("complete after %v", time.Since(began))
 	create(t, configMaps, "live")
 	eventually(t, "a live event", func() bool { return there("live") })
+}
+
+func create(t *testing.T, client dynamic.ResourceInterface, name string) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
+	if _, err := client.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
@@ -36,7 +35,6 @@ var (
 type Result struct {
 	Revision             uint64
 	Objects, Divergences int
-	Mismatches           []status.Mismatch
 	Err                  error
 }
 
@@ -79,7 +77,7 @@ func (t *Auditor) BeginDue(ctx context.Context) {
 		t.due = time.Now().Add(t.Timing.AuditEvery*3/4 + rand.N(t.Timing.AuditEvery/2+1)) //nolint:gosec // jitter
 	}
 	t.Sweeps++
-	t.Running = Start(ctx, t.Source, t.Sweeps, t.Recent.Of(t.Coverage.Filter.Covers), t.Limits.Suspects)
+	t.Running = Start(ctx, t.Source, t.Sweeps, t.Limits.Suspects)
 }
 
 // Compare compares one page with the index, and what the list lacks once it is
@@ -100,10 +98,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	if a == nil || !a.Complete {
 		return nil
 	}
-	if err := t.repairAll(ctx, a); err != nil {
-		return err
-	}
-	if len(a.Suspects)+len(a.Pending) > 0 && !t.canJudge(a) {
+	if len(a.Suspects) > 0 && !t.canJudge(a) {
 		return nil
 	}
 	diverged, err := t.verdict(ctx, a)
@@ -114,7 +109,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	if errors.Is(err, emit.ErrLog) {
 		return err
 	}
-	t.endAudit(diverged+a.Repaired, err)
+	t.endAudit(diverged, err)
 	switch {
 	case err == nil && diverged > 0:
 		t.Logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.Clean,
@@ -214,7 +209,7 @@ func (t *Auditor) endAudit(diverged int, err error) {
 			t.HeldBackBy = t.FiltersID()
 		}
 	}
-	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: t.mismatches(r), Err: err})
+	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Err: err})
 }
 
 func (t *Auditor) answer(r Result) {

@@ -53,7 +53,6 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 		ev.Unchanged = ev.Unchanged[:0]
 	}
 	ev.Data = event.AddMembers(ev.Data, append(w.changesSince(&ev, c.before), w.members(ctx, op, o)...)...)
-	w.Recent.Add(ev.Namespace, ev.Name)
 	switch {
 	case op == event.Entered:
 		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, a.Cause, w.Epoch)
@@ -93,7 +92,6 @@ func (w *Writer) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 // that left and changed on) moves the revision up to its own.
 func (w *Writer) WriteEnd(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
 	ev := w.Event(op, w.Index.ID(e), replay)
-	w.Recent.Add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.RV, e.Ordinal+1
 	w.Index.Remove(e)
 	switch {

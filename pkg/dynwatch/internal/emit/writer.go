@@ -73,9 +73,7 @@ type Writer struct {
 	// Resolved is the resource as it was served last.
 	Resolved catalog.Resolved
 	// Epoch counts rollbacks of the API server's storage.
-	Epoch uint64
-	// Recent are names that had events lately.
-	Recent  Recent
+	Epoch   uint64
 	pending batch
 	// shape is what becomes of the objects, nil for nothing. It may be another one at
 	// any time, for what is read from then on.

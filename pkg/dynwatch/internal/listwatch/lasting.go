@@ -111,7 +111,7 @@ func (f *Failures) succeeded(of []Attempt) {
 func mayLast(err error) bool {
 	_, malformed := errors.AsType[*frame.Malformed](err)
 	_, busy := kube.Throttled(err)
-	return !malformed && !Expired(err) && !Unsupported(err) && !errors.Is(err, kube.ErrOtherCluster) &&
+	return !malformed && !Expired(err) && !Unsupported(err) && !errors.Is(err, kube.ErrOtherCluster) && !errors.Is(err, ErrWrongList) &&
 		(!busy || kube.IsInitializing(err))
 }
 

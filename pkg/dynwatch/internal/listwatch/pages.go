@@ -206,8 +206,8 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 // List streams every object of the selection, as n normalises it, or the report about
 // one that is malformed, through take, from l on, and returns the list's revision.
 func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
-	r := listRequest{client: s.bytes, namespace: cmp.Or(l.Namespace, s.Resource.Namespace)}
-	if !s.Resource.MetadataOnly && time.Now().UnixNano() >= s.listsShare.Load() && s.Clients.TakePlace(s.Clients.Lists) {
+	r := listRequest{client: s.lister(), namespace: cmp.Or(l.Namespace, s.Resource.Namespace)}
+	if r.client == s.bytes && !s.Resource.MetadataOnly && time.Now().UnixNano() >= s.listsShare.Load() && s.Clients.TakePlace(s.Clients.Lists) {
 		defer func() { <-s.Clients.Lists }()
 		r.client = s.apartBytes
 	}
@@ -265,7 +265,7 @@ func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) 
 	rv, err := s.pages(ctx, metadataList, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		batch = batch[:0]
 		skip := l.taken
-		meta, err := s.identities(ctx, listRequest{client: s.bytes, namespace: s.Resource.Namespace, options: o, identities: true},
+		meta, err := s.identities(ctx, listRequest{client: s.lister(), namespace: s.Resource.Namespace, options: o, identities: true},
 			func(one Listed) error {
 				if skip > 0 {
 					skip--

@@ -29,6 +29,9 @@ var ErrInexact = errors.New("the server does not list at exact revisions")
 // ErrUnselected says that the server answered a list of one name with other objects.
 var ErrUnselected = errors.New("the server does not list by name")
 
+// ErrWrongList says that a list lacks an object that etcd has: the watch cache is wrong.
+var ErrWrongList = errors.New("a list of the API server lacks an object that exists")
+
 // Unsupported reports whether err says that the server cannot list at an exact
 // revision, or by name, as some aggregated API servers, or that it has failed for long.
 func Unsupported(err error) bool {
@@ -63,6 +66,8 @@ type Source struct {
 	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
 	// one over a connection of its own has failed.
 	listsShare atomic.Int64
+	// elsewhere: lists go over a new connection for each request.
+	elsewhere atomic.Bool
 	// Times counts the lists of the target, nil for a source without a target.
 	Times *ListTimes
 	// Failures are the requests of the target that fail, nil for a source without a target.
@@ -118,6 +123,17 @@ func (s *Source) client(over *http.Client) (rest.Interface, dynamic.ResourceInte
 		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
 	return raw, dynamic.New(raw).Resource(s.Resource.GVR).Namespace(s.Resource.Namespace), nil
+}
+
+// ListElsewhere has later lists go over new connections, or over the shared one again.
+func (s *Source) ListElsewhere(elsewhere bool) { s.elsewhere.Store(elsewhere) }
+
+// lister is the client for lists.
+func (s *Source) lister() rest.Interface {
+	if s.elsewhere.Load() {
+		return s.otherBytes
+	}
+	return s.bytes
 }
 
 // Expired reports whether err says that a revision is gone.

@@ -16,19 +16,15 @@ import (
 
 // Decider decides what became of an object that a frame or a list no longer shows: it was
 // deleted, left the selection, or exists and the list is wrong.
-type Decider struct {
-	*feed.Feed
-	// Trust is how far lists are believed about deletions.
-	Trust Trust
-}
+type Decider struct{ *feed.Feed }
 
 // Under a label or field selector the API server sends DELETED for an object
 // that still exists and no longer matches, with the new revision over the old
 // body, and ADDED for one that has begun to match. Only a look at the object by
 // name, without the selector and at the right revision, tells the two apart.
 
-// New returns a Decider that trusts all lists.
-func New(f *feed.Feed) *Decider { return &Decider{Feed: f} }
+// New returns the Decider of a feed.
+func New(f *feed.Feed) *Decider { return &Decider{f} }
 
 // EndGone emits the end of an object for which a DELETED frame o came. If the object was
 // never announced, only its deletion counts: it cannot leave where it never was.
@@ -70,9 +66,6 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	if t.Doubts(e) {
 		return t.endDoubtful(ctx, e, rv)
 	}
-	if spared, err := t.Spared(ctx, e, rv); spared || err != nil {
-		return err
-	}
 	if !t.mayExist(e) {
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
 	}
@@ -111,9 +104,10 @@ func (t *Decider) mayExist(e *index.Entry) bool {
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
-func (t *Decider) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+func (t *Decider) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (there bool, err error) {
 	found, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
-	return t.asEntry(ctx, e, found, ok, err)
+	_, there, err = t.asEntry(ctx, e, found, ok, err)
+	return there, err
 }
 
 // asEntry tells an answer about an entry's name from one about the entry.
@@ -240,11 +234,6 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	}
 	if t.Doubts(e) {
 		return t.endDoubtful(ctx, e, at)
-	}
-	if !t.mayExist(e) {
-		if spared, err := t.Spared(ctx, e, at); spared || err != nil {
-			return err
-		}
 	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {

@@ -3,6 +3,7 @@ package namespaces
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -111,20 +112,20 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 	if err != nil {
 		return rv, torn, err
 	}
-	for _, e := range t.entriesOf(namespace) {
-		if blind {
-			t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
-			break // the audit finds what is missing
-		}
-		if e.Sweep == number || e.RV > rv {
-			continue
-		}
-		torn = true
+	gone := slices.DeleteFunc(t.entriesOf(namespace), func(e *index.Entry) bool { return e.Sweep == number || e.RV > rv })
+	if blind && len(gone) > 0 {
+		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
+		return rv, torn, nil // the audit finds what is missing
+	}
+	if err := t.Confirm(ctx, gone, rv); err != nil {
+		return rv, torn, err
+	}
+	for _, e := range gone {
 		if err := t.EndAbsent(ctx, e, rv); err != nil {
 			return rv, torn, err
 		}
 	}
-	return rv, torn, nil
+	return rv, torn || len(gone) > 0, nil
 }
 
 // catchUp announces a newer state of what the index holds, or of what replaced it.

@@ -141,8 +141,7 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 	e := t.Index.Get(f.Namespace, f.Name)
 	switch {
 	case f.Listless:
-		t.Convict(listwatch.Listed{Namespace: f.Namespace, Name: f.Name}, f.Object, true, f.RV)
-		return nil
+		return t.WrongList(f.Namespace, f.Name, f.RV)
 	case e != nil && f.RV <= e.RV:
 		return nil
 	case f.End:
@@ -169,11 +168,6 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 func (t *Reconciler) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result) error {
 	if e == nil || !t.Index.IsUID(e, f.UID) {
 		return nil // nobody was told of it
-	}
-	if f.Listed {
-		if spared, err := t.Spared(ctx, e, f.RV); spared || err != nil {
-			return err
-		}
 	}
 	if f.Left {
 		return t.End(ctx, event.Left, e, f.Object, f.RV, true)

@@ -41,9 +41,8 @@ type lifetime struct {
 	exact, left bool
 	// after is how it was at gone, if it left.
 	after *frame.Object
-	// listless is the identity and revision that it has in etcd at the revision of the list,
-	// which lacks it.
-	listless *frame.Object
+	// listless: etcd has it at the revision of the list, which lacks it.
+	listless bool
 }
 
 // trace reads the history, newest first. An error is one that ends the walk; what
@@ -178,7 +177,7 @@ func (h *history) wrongList(ctx context.Context, l *lifetime) (bool, error) {
 	if err != nil || !s.there || s.uid != l.uid {
 		return false, err
 	}
-	l.alive, l.gone, l.last, l.listless = l.gone, 0, &s, &frame.Object{UID: s.uid, ResourceVersion: s.rv}
+	l.alive, l.gone, l.last, l.listless = l.gone, 0, &s, true
 	return true, nil
 }
 
@@ -296,13 +295,13 @@ func (h *history) reread(asking context.Context, s *state) (there bool, err erro
 }
 
 func (h *history) sendEnd(ctx, asking context.Context, l *lifetime) error {
-	if l.listless != nil {
-		return h.sendOne(ctx, Result{UID: l.uid, RV: h.query.Top, Object: l.listless, Listless: true})
+	if l.listless {
+		return h.sendOne(ctx, Result{UID: l.uid, RV: h.query.Top, Listless: true})
 	}
 	if l.gone == 0 || h.selects() && !l.exact {
 		return nil
 	}
-	f := Result{UID: l.uid, RV: l.gone, End: true, Left: l.left, Listed: h.query.RV == 0 && l.gone == h.query.Top && !l.exact}
+	f := Result{UID: l.uid, RV: l.gone, End: true, Left: l.left}
 	switch {
 	case l.left:
 		f.Object = l.after

@@ -47,9 +47,8 @@ type Result struct {
 	Object *frame.Object
 	Bad    *frame.Malformed
 	Left   bool
-	// Listed: only the list says that it has ended. Listless: the list, of this revision,
-	// lacks an object that etcd has.
-	Listed, Listless bool
+	// Listless: the list, of this revision, lacks an object that etcd has.
+	Listless bool
 	// Torn: something is missing before it.
 	Torn bool
 }

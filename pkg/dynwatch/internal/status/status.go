@@ -29,21 +29,6 @@ const (
 	Stopped   State = "stopped"
 )
 
-// KeptMismatches bounds the mismatches of a target that are shown.
-const KeptMismatches = 20
-
-// Mismatch is an object that an API server showed otherwise than etcd holds it.
-type Mismatch struct {
-	Server          string
-	Namespace, Name string
-	Revision        uint64
-	UID             string
-	ResourceVersion uint64
-	ListedUID       string
-	Listed          uint64
-	At              time.Time
-}
-
 // Shown are the members of a status that change rarely.
 type Shown struct {
 	Version, Kind string
@@ -52,10 +37,8 @@ type Shown struct {
 	Err           error // that has led to the state, if one has
 	MissingVerbs  []string
 	// Since is when the state was entered.
-	Since      time.Time
-	Gaps       map[string]uint64
-	Mismatched uint64
-	Mismatches []Mismatch
+	Since time.Time
+	Gaps  map[string]uint64
 }
 
 // Status is the part of a target that other goroutines may read while it runs.
@@ -170,17 +153,6 @@ func (st *Status) declared(reason string) {
 	st.shown.Gaps[reason]++
 }
 
-// Mismatch takes note of a conviction.
-func (st *Status) Mismatch(m Mismatch) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.shown.Mismatched++
-	if len(st.shown.Mismatches) >= KeptMismatches {
-		st.shown.Mismatches = slices.Delete(st.shown.Mismatches, 0, 1)
-	}
-	st.shown.Mismatches = append(st.shown.Mismatches, m)
-}
-
 // AuditDone counts an audit.
 func (st *Status) AuditDone(divergences int) {
 	st.audits.Add(1)
@@ -205,7 +177,7 @@ func (st *Status) Shown() Shown {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	s := st.shown
-	s.MissingVerbs, s.Mismatches, s.Gaps = slices.Clone(s.MissingVerbs), slices.Clone(s.Mismatches), maps.Clone(s.Gaps)
+	s.MissingVerbs, s.Gaps = slices.Clone(s.MissingVerbs), maps.Clone(s.Gaps)
 	return s
 }
 

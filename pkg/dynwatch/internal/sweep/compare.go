@@ -20,7 +20,8 @@ import (
 // a comparison; beyond it a whole list is cheaper.
 const BodiesByName = 100
 
-// Differences does a sweep with metadata only. It returns the list's revision.
+// Differences does a sweep with metadata only. It returns the list's revision. What the list lacks
+// is confirmed.
 func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
 	rv, err = t.Source.ListMetadata(ctx, s.At, func(m listwatch.Listed) error {
 		t.Status.Progressed()
@@ -47,6 +48,9 @@ func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwat
 	if err == nil {
 		err = t.CheckHistory(ctx, &s.against, rv)
 	}
+	if err == nil {
+		err = t.confirm(ctx, s, t.absent(s, rv), rv)
+	}
 	return differing, rv, err
 }
 
@@ -65,9 +69,7 @@ func (t *Sweeper) Fetch(ctx context.Context, s *Pass, differing []listwatch.List
 			err = t.rejectListed(ctx, s, bad)
 		case err == nil && ok:
 			err = t.Observe(ctx, s, &o)
-		case err == nil: // the list was wrong
-			t.Convict(d, &o, false, s.At)
-		}
+		} // else the list was wrong: etcd does not have it
 		if err != nil {
 			return err
 		}

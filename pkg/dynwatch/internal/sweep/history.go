@@ -87,11 +87,8 @@ func (t *Sweeper) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (b
 	if err != nil {
 		return false, err
 	}
-	proven := is.There && t.Index.Contradicts(t.Index.Get(d.Namespace, d.Name), is.Object.UID, is.Object.ResourceVersion, is.At)
-	if !proven {
-		t.Convict(d, &is.Object, is.There, is.At)
-	}
-	return proven, nil
+	e := t.Index.Get(d.Namespace, d.Name)
+	return is.There && t.Index.Contradicts(e, is.Object.UID, is.Object.ResourceVersion, is.At), nil
 }
 
 // hasReturned reports whether an object that the index lacks was deleted by what was
@@ -158,11 +155,7 @@ func (t *Sweeper) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (
 	if is.Bad || err != nil {
 		return false, err
 	}
-	there := is.There && is.Object.UID == d.UID
-	if !there {
-		t.Convict(d, &is.Object, there, is.At)
-	}
-	return there, nil
+	return is.There && is.Object.UID == d.UID, nil
 }
 
 // sawLater reports whether the log says that the object was deleted, at a revision up to at, or that

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
@@ -48,6 +49,8 @@ type Pass struct {
 	// Blind: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
 	Blind bool
+	// confirmed: etcd has confirmed what the list lacks.
+	confirmed bool
 	// against is what the list holds against the history that was announced.
 	against recovery.Contradictions
 }
@@ -194,15 +197,32 @@ func (t *Sweeper) EndMissing(ctx context.Context, s *Pass, rv uint64) error {
 	if !s.Rollback && rv < max(t.Cursor, t.First.Began) {
 		return fmt.Errorf("%w (list at %d)", ErrBehind, rv) // what it lacks may have been born since
 	}
-	for _, e := range t.Missing(s) {
-		if !s.Rollback && e.RV > rv {
-			continue // born later: the log has it from before the target resumed
-		}
+	gone := t.absent(s, rv)
+	if err := t.confirm(ctx, s, gone, rv); err != nil {
+		return err
+	}
+	for _, e := range gone {
 		if err := t.EndAbsent(ctx, e, rv); err != nil {
 			return err
 		}
 	}
 	return t.Flush(ctx)
+}
+
+// confirm has etcd confirm what a list at rv lacks, unless it has.
+func (t *Sweeper) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv uint64) error {
+	if s.confirmed {
+		return nil
+	}
+	err := t.Confirm(ctx, gone, rv)
+	s.confirmed = err == nil
+	return err
+}
+
+// absent is Missing without what was born later than the list at rv: the log has that from before
+// the target resumed.
+func (t *Sweeper) absent(s *Pass, rv uint64) []*index.Entry {
+	return slices.DeleteFunc(t.Missing(s), func(e *index.Entry) bool { return !s.Rollback && e.RV > rv })
 }
 
 // Missing returns the entries that a pass has not seen, none if an object was unreadable.

@@ -20,13 +20,13 @@ var _ labels.Labels = (*labelSet)(nil)
 // with the same labels share the text.
 func labelsOf(object []byte) unique.Handle[string] {
 	var found []byte
-	members(object, func(key, value []byte) bool {
+	members(object, func(key, rest []byte) bool {
 		if string(key) != `"metadata"` {
 			return true
 		}
-		members(value, func(key, value []byte) bool {
+		members(rest, func(key, rest []byte) bool {
 			if string(key) == `"labels"` {
-				found = value
+				found = first(rest)
 			}
 			return found == nil
 		})
@@ -35,20 +35,29 @@ func labelsOf(object []byte) unique.Handle[string] {
 	return unique.Make(string(found))
 }
 
-// members calls visit with the members of an object, keys with their quotes, until it returns false.
-// For other values it does nothing.
-func members(object []byte, visit func(key, value []byte) bool) {
-	for i := 1; len(object) > 0 && object[0] == '{' && i < len(object) && object[i] == '"'; i++ {
-		colon, _ := jsonend.Text(object, i)
-		if colon == jsonend.None {
-			return
-		}
-		end := jsonend.Value(object, colon+1)
-		if end == jsonend.None || !visit(object[i:colon], object[colon+1:end]) {
-			return
-		}
-		i = end
+// members calls visit with the members of the object that a text begins with, until it returns false:
+// with the key in quotes, and with the text from the value on. For other values it does nothing.
+func members(text []byte, visit func(key, rest []byte) bool) {
+	if len(text) == 0 || text[0] != '{' {
+		return
 	}
+	for i := 1; i < len(text) && text[i] == '"'; i++ {
+		colon, _ := jsonend.Text(text, i)
+		if colon == jsonend.None || colon >= len(text) || !visit(text[i:colon], text[colon+1:]) {
+			return
+		}
+		if i = jsonend.Value(text, colon+1); i == jsonend.None {
+			return
+		}
+	}
+}
+
+// first returns the value that a text begins with, nil for none.
+func first(text []byte) []byte {
+	if end := jsonend.Value(text, 0); end != jsonend.None {
+		return text[:end]
+	}
+	return nil
 }
 
 // Has implements [labels.Labels].
@@ -65,9 +74,9 @@ func (s *labelSet) Get(label string) string {
 
 // Lookup implements [labels.Labels].
 func (s *labelSet) Lookup(label string) (value string, exists bool) {
-	members(s.json, func(key, text []byte) bool {
+	members(s.json, func(key, rest []byte) bool {
 		if name, _ := fieldpath.Text(key); string(name) == label {
-			of, _ := fieldpath.Text(text) // nothing for null, as decoding has it
+			of, _ := fieldpath.Text(first(rest)) // nothing for null, as decoding has it
 			value, exists = string(of), true
 		}
 		return !exists

@@ -7,9 +7,9 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// ownerRules are those with which informd can follow the owners of the entries' objects,
-// but for what other rules allow. Which kinds else are controllers only the cluster knows.
-func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
+// ownerRules are those with which informd can look up the owners of the entries' objects. Which
+// kinds else are controllers only the cluster knows.
+func ownerRules(watched []config.Resource) (rules []rule) {
 	var at []int
 	for _, r := range watched {
 		if r.OwnerChain {
@@ -25,24 +25,11 @@ func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
 		"Without these, a chain ends early; add what else controls such objects in your cluster.",
 	}
 	for _, r := range dynwatch.OwnerResources() {
-		if allow(others, r.Group, r.Resource) {
-			continue
-		}
 		if n := len(rules); n > 0 && rules[n-1].APIGroups[0] == r.Group {
 			rules[n-1].Resources = append(rules[n-1].Resources, r.Resource)
 			continue
 		}
-		rules = append(rules, rule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: readVerbs(), why: why})
+		rules = append(rules, rule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{"get"}, why: why})
 	}
 	return rules
-}
-
-// allow reports whether one of the rules is about all objects of a resource.
-func allow(rules []rule, group, resource string) bool {
-	has := func(names []string, name string) bool {
-		return slices.Contains(names, name) || slices.Contains(names, all)
-	}
-	return slices.ContainsFunc(rules, func(r rule) bool {
-		return has(r.APIGroups, group) && has(r.Resources, resource) && len(r.ResourceNames) == 0
-	})
 }

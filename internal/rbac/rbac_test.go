@@ -251,8 +251,11 @@ func TestOwnerRules(t *testing.T) {
 	rule := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
 	}
-	core, batch := rule("", "replicationcontrollers"), rule("batch", "cronjobs", "jobs")
-	apps := rule("apps", "daemonsets", "deployments", "replicasets", "statefulsets")
+	got := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get"}}
+	}
+	core, batch := got("", "replicationcontrollers"), got("batch", "cronjobs", "jobs")
+	apps := got("apps", "daemonsets", "deployments", "replicasets", "statefulsets")
 	identity := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
 	definitions, services := rule("apiextensions.k8s.io", "customresourcedefinitions"), rule("apiregistration.k8s.io", "apiservices")
 	cases := map[string]struct {
@@ -265,7 +268,7 @@ func TestOwnerRules(t *testing.T) {
 		"none asks":    {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
 		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
 		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, identity, definitions, services}, nil},
+		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, apps, batch, identity, definitions, services}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func clusterRules(c *config.Config) []rule {
 		selects = selects || r.NamespaceSelector != ""
 	}
 	watched := watchRules(everywhere)
-	rules := slices.Concat(watched, ownerRules(everywhere, watched))
+	rules := slices.Concat(watched, ownerRules(everywhere))
 	if selects && !allow(watched, "", "namespaces") {
 		rules = append(rules, rule{
 			APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: readVerbs(),
@@ -71,8 +71,10 @@ func noticeRules(watched []rule) []rule {
 // the config names another.
 func namespaceRules(c *config.Config, own string) map[string][]rule {
 	entries := make(map[string][]config.Resource)
+	ownersEverywhere := false
 	for _, r := range c.Resources {
 		if r.ClusterWide() {
+			ownersEverywhere = ownersEverywhere || r.OwnerChain
 			continue
 		}
 		for _, namespace := range r.Namespaces {
@@ -80,10 +82,11 @@ func namespaceRules(c *config.Config, own string) map[string][]rule {
 		}
 	}
 	rules := make(map[string][]rule, len(entries))
-	everywhere := clusterRules(c)
 	for namespace, watched := range entries {
-		mine := watchRules(watched)
-		rules[namespace] = append(mine, ownerRules(watched, slices.Concat(mine, everywhere))...)
+		rules[namespace] = watchRules(watched)
+		if !ownersEverywhere {
+			rules[namespace] = append(rules[namespace], ownerRules(watched)...)
+		}
 	}
 	if c.Replicas.Wanted() {
 		namespace := c.Replicas.Namespace
@@ -102,6 +105,16 @@ func leaseRules(name string) []rule {
 		{APIGroups: group, Resources: resource, ResourceNames: []string{name}, Verbs: []string{"get", "update"}, why: []string{"The Lease of replicas."}},
 		{APIGroups: group, Resources: resource, Verbs: []string{"create"}, why: []string{"RBAC has no names for what is created."}},
 	}
+}
+
+// allow reports whether one of the rules is about all objects of a resource.
+func allow(rules []rule, group, resource string) bool {
+	has := func(names []string, name string) bool {
+		return slices.Contains(names, name) || slices.Contains(names, all)
+	}
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		return has(r.APIGroups, group) && has(r.Resources, resource) && len(r.ResourceNames) == 0
+	})
 }
 
 // all is what RBAC has for every group, and for every resource.

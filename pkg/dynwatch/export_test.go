@@ -25,6 +25,9 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 // one, of targets that start from now on.
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
+// SetOwnerWait replaces the time that an event waits for its owners.
+func (m *Manager) SetOwnerWait(d time.Duration) { m.owners.Wait = d }
+
 // SetTurn replaces the time after which a target loses its turn to open a watch.
 func (m *Manager) SetTurn(d time.Duration) { m.openings.Longest = d }
 

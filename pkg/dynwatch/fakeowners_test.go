@@ -1,12 +1,9 @@
 package dynwatch_test
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,32 +20,25 @@ type fakeOwners struct {
 	kinds     map[string]string
 
 	mu      sync.Mutex
-	rev     uint64
-	changed chan struct{}
-	history []ownerChange
-	// denied: nothing may be listed or watched. Hung: nothing is answered.
+	objects map[string]ownerObject // by resource and name
+	// denied: nothing may be read. Hung: nothing is answered.
 	denied, hung bool
-	// slow is how long each look-up by name takes.
+	// slow is how long each look-up takes.
 	slow time.Duration
-	// late are names that lists and watches do not show yet; by name they are there.
-	late map[string]bool
-	// open counts the watches, asked the look-ups by name.
-	open, asked int
-	generation  int
+	// asked counts the look-ups.
+	asked int
 }
 
-type ownerChange struct {
-	rev                             uint64
-	resource, namespace, name, uid  string
+type ownerObject struct {
+	name, uid                       string
 	controllerKind, controller, cid string
-	deleted                         bool
 }
 
 var ownedLabel = regexp.MustCompile(`"labels":\{"on":"([^"/]*)/([^"/]*)"\},"managedFields":\[\{"manager":"x"\}\]`)
 
 // own adds the resources to a fake.
 func (f *fakeAPI) own() *fakeOwners {
-	o := &fakeOwners{group: "own.example.com", namespace: "a", kinds: map[string]string{"sets": "Set", "apps": "App"}, rev: 100, changed: make(chan struct{}), late: make(map[string]bool)}
+	o := &fakeOwners{group: "own.example.com", namespace: "a", kinds: map[string]string{"sets": "Set", "apps": "App"}, objects: make(map[string]ownerObject)}
 	f.do(func() {
 		f.refuse = o.serve
 		f.mangle = func(s string) string {
@@ -59,50 +49,28 @@ func (f *fakeAPI) own() *fakeOwners {
 	return o
 }
 
-// do changes the owners under their lock and wakes the watches.
+// do changes the owners under their lock.
 func (o *fakeOwners) do(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	change()
-	close(o.changed)
-	o.changed = make(chan struct{})
 }
 
 // put creates or changes an owner; the controller is <Kind>/<name>/<uid>, empty for none.
 func (o *fakeOwners) put(resource, name, uid, controller string) {
-	o.do(func() {
-		o.rev++
-		c := ownerChange{rev: o.rev, resource: resource, namespace: o.namespace, name: name, uid: uid}
-		if parts := strings.Split(controller, "/"); len(parts) == 3 {
-			c.controllerKind, c.controller, c.cid = parts[0], parts[1], parts[2]
-		}
-		o.history = append(o.history, c)
-	})
+	made := ownerObject{name: name, uid: uid}
+	if parts := strings.Split(controller, "/"); len(parts) == 3 {
+		made.controllerKind, made.controller, made.cid = parts[0], parts[1], parts[2]
+	}
+	o.do(func() { o.objects[resource+"/"+name] = made })
 }
 
 func (o *fakeOwners) del(resource, name string) {
-	o.do(func() {
-		o.rev++
-		for _, c := range slices.Backward(o.history) {
-			if c.resource == resource && c.name == name {
-				c.rev, c.deleted = o.rev, true
-				o.history = append(o.history, c)
-				return
-			}
-		}
-	})
+	o.do(func() { delete(o.objects, resource+"/"+name) })
 }
 
-// deny says whether anything may be read, and ends the watches.
-func (o *fakeOwners) deny(denied bool) {
-	o.do(func() { o.denied = denied; o.generation++ })
-}
-
-func (o *fakeOwners) watches() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.open
-}
+// deny says whether anything may be read.
+func (o *fakeOwners) deny(denied bool) { o.do(func() { o.denied = denied }) }
 
 func (o *fakeOwners) looks() int {
 	o.mu.Lock()
@@ -110,13 +78,13 @@ func (o *fakeOwners) looks() int {
 	return o.asked
 }
 
-func (o *fakeOwners) body(c *ownerChange) string {
+func (o *fakeOwners) body(of *ownerObject) string {
 	references := ""
-	if c.controller != "" {
-		references = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"%s/v1","kind":%q,"name":%q,"uid":%q,"controller":true}]`, o.group, c.controllerKind, c.controller, c.cid)
+	if of.controller != "" {
+		references = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"%s/v1","kind":%q,"name":%q,"uid":%q,"controller":true}]`, o.group, of.controllerKind, of.controller, of.cid)
 	}
-	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"%d"%s}}`,
-		c.namespace, c.name, c.uid, c.rev, references)
+	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"101"%s}}`,
+		o.namespace, of.name, of.uid, references)
 }
 
 // serve answers what is about the group.
@@ -125,96 +93,49 @@ func (o *fakeOwners) serve(w http.ResponseWriter, r *http.Request) bool {
 	if !ok {
 		return false
 	}
-	resource := path[strings.LastIndex(path, "/")+1:]
-	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
-	o.mu.Lock()
-	denied, hung, slow := o.denied, o.hung, time.Duration(0)
-	if name != "" {
-		o.asked++
-		slow = o.slow
+	switch path {
+	case "":
+		fmt.Fprintf(w, `{"kind":"APIGroup","apiVersion":"v1","name":%[1]q,"versions":[{"groupVersion":"%[1]s/v1","version":"v1"}],"preferredVersion":{"groupVersion":"%[1]s/v1","version":"v1"}}`, o.group)
+		return true
+	case "/v1":
+		var resources []string
+		for name, kind := range o.kinds {
+			resources = append(resources, fmt.Sprintf(`{"name":"%[1]s/scale","namespaced":true,"kind":%[2]q,"verbs":["get"]},`+
+				`{"name":%[1]q,"namespaced":true,"kind":%[2]q,"verbs":["list","watch","get"]}`, name, kind))
+		}
+		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"%s/v1","resources":[%s]}`, o.group, strings.Join(resources, ","))
+		return true
 	}
+	o.mu.Lock()
+	o.asked++
+	denied, hung, slow := o.denied, o.hung, o.slow
 	o.mu.Unlock()
 	select {
 	case <-time.After(slow):
 	case <-r.Context().Done():
 	}
 	switch {
-	case path == "":
-		fmt.Fprintf(w, `{"kind":"APIGroup","apiVersion":"v1","name":%[1]q,"versions":[{"groupVersion":"%[1]s/v1","version":"v1"}],"preferredVersion":{"groupVersion":"%[1]s/v1","version":"v1"}}`, o.group)
-	case path == "/v1":
-		var resources []string
-		for name, kind := range o.kinds {
-			resources = append(resources, fmt.Sprintf(`{"name":"%[1]s/scale","namespaced":true,"kind":%[2]q,"verbs":["list","watch"]},`+
-				`{"name":%[1]q,"namespaced":true,"kind":%[2]q,"verbs":["list","watch","get"]}`, name, kind))
-		}
-		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"%s/v1","resources":[%s]}`, o.group, strings.Join(resources, ","))
 	case hung:
 		<-r.Context().Done()
 	case denied:
-		writeStatus(w, 403, "Forbidden", resource+" is forbidden")
+		writeStatus(w, 403, "Forbidden", path+" is forbidden")
 	case !metadataOnly(r):
 		writeStatus(w, 400, "BadRequest", "more than metadata is asked for")
-	case verbOf(r) == "watch":
-		o.watch(w, r, resource)
 	default:
-		o.list(w, resource, name)
+		o.get(w, path)
 	}
 	return true
 }
 
-func (o *fakeOwners) list(w http.ResponseWriter, resource, name string) {
+// get answers a look-up by name, and nothing else.
+func (o *fakeOwners) get(w http.ResponseWriter, path string) {
+	name, there := strings.CutPrefix(path, "/v1/namespaces/"+o.namespace+"/")
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	state := make(map[string]string)
-	for _, c := range o.history {
-		switch {
-		case c.resource != resource, name == "" && o.late[c.name], name != "" && c.name != name:
-		case c.deleted:
-			delete(state, c.name)
-		default:
-			state[c.name] = o.body(&c)
-		}
-	}
-	var items []string
-	for _, item := range state {
-		items = append(items, item)
-	}
-	fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, o.rev, strings.Join(items, ","))
-}
-
-func (o *fakeOwners) watch(w http.ResponseWriter, r *http.Request, resource string) {
-	at, _ := strconv.ParseUint(cmp.Or(r.URL.Query().Get("resourceVersion"), "0"), 10, 64)
-	flusher, _ := w.(http.Flusher)
-	o.mu.Lock()
-	o.open++
-	generation := o.generation
+	of, found := o.objects[name]
 	o.mu.Unlock()
-	defer o.do(func() { o.open-- })
-	for {
-		o.mu.Lock()
-		wake, over := o.changed, o.generation != generation
-		for _, c := range o.history {
-			if c.rev <= at || c.resource != resource || o.late[c.name] {
-				continue
-			}
-			typ := "ADDED"
-			if c.deleted {
-				typ = "DELETED"
-			}
-			fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", typ, o.body(&c))
-		}
-		at = o.rev
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%d"}}}`+"\n", at)
-		o.mu.Unlock()
-		if over {
-			return
-		}
-		flusher.Flush()
-		select {
-		case <-wake:
-		case <-time.After(20 * time.Millisecond):
-		case <-r.Context().Done():
-			return
-		}
+	if !there || !found {
+		writeStatus(w, 404, "NotFound", path+" not found")
+		return
 	}
+	fmt.Fprint(w, o.body(&of))
 }

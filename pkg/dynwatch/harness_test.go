@@ -2,6 +2,7 @@ package dynwatch_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,6 +253,8 @@ type rig struct {
 	// withdrawn, if it is not 0, is how long a resource must be missing that is not a
 	// custom one.
 	withdrawn time.Duration
+	// ownerWait, if it is not 0, is how long an event waits for its owners.
+	ownerWait time.Duration
 	// hasty has a watch that says nothing for a second replaced. Without it nothing that a
 	// busy machine delays makes a watch silent or stuck.
 	hasty bool
@@ -311,6 +314,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 		silence = time.Second
 	}
 	m.SetTiming(silence, 50*time.Millisecond, 5*time.Millisecond)
+	m.SetOwnerWait(cmp.Or(r.ownerWait, deadline))
 	if r.withdrawn != 0 {
 		m.SetWithdrawn(r.withdrawn)
 	}

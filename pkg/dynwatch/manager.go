@@ -44,7 +44,7 @@ type Manager struct {
 	served   *catalog.Watcher
 	// namespaces are followed while a target needs them.
 	namespaces *selection.Namespaces
-	// owners are followed while a target asks for them.
+	// owners finds the controllers of controllers.
 	owners *owner.Finder
 	// formerly are the objects of removed resources.
 	formerly *recovery.Archive
@@ -192,18 +192,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec.Spec {
 // converge makes the running targets those of an expansion. The caller holds converging.
 func (m *Manager) converge(p *expansion) (begun, ended int) {
 	ended = m.end(func(r *running) bool { return !p.targets[r.target.Name].Watches(r.target.Spec) })
-	owners := false
-	for _, s := range p.targets {
-		owners = owners || s.Owner
-	}
-	if owners {
-		m.owners.Start(m.timing.Timing)
-	}
-	begun = m.begin(p)
-	if !owners {
-		m.owners.Stop()
-	}
-	return begun, ended
+	return m.begin(p), ended
 }
 
 // begin starts the targets that are not running, in the order of their names, and has
@@ -315,7 +304,6 @@ func (m *Manager) Close() {
 	m.converging.Lock()
 	defer m.converging.Unlock()
 	m.end(func(*running) bool { return true })
-	m.owners.Stop()
 	m.served.Close()
 	m.clients.Close()
 }

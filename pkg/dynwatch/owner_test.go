@@ -3,10 +3,8 @@ package dynwatch_test
 import (
 	"bytes"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,44 +84,11 @@ func TestOwnerChain(t *testing.T) {
 			owners.del("sets", "set")
 			api.del("a", "one")
 			r.chainOf("one", 3, event.Deleted, "", "["+set+","+app+"]")
-			if n := owners.looks(); n > 0 {
-				t.Errorf("%d look-ups of what the indexes have", n)
+			if n := owners.looks(); n != 2 {
+				t.Errorf("%d look-ups of two owners", n)
 			}
 		})
 	}
-}
-
-// What an index does not have yet is looked up by name, once.
-func TestOwnerBeforeItsIndexHasIt(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	owners.do(func() { owners.late["set"] = true })
-	owners.put("apps", "app", "u-app", "")
-	owners.put("sets", "set", "u-set", "App/app/u-app")
-	r := live(t, api, asking())
-	for _, name := range []string{"one", "two"} {
-		api.put("a", name, "set/u-set")
-		r.chainOf(name, 1, event.Added, tester, "["+set+","+app+"]")
-	}
-	if n := owners.looks(); n != 1 {
-		t.Errorf("%d look-ups, want 1", n)
-	}
-}
-
-func TestOwnerThatComesLater(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	r := live(t, api, asking())
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")
-	owners.put("sets", "set", "u-set", "")
-	n := 1
-	r.eventually("the whole chain", func() bool {
-		api.put("a", "one", "set/u-set")
-		n++
-		e := r.lastOf("one", n)
-		return string(e.Member("ownerChain")) == "["+set+"]"
-	})
 }
 
 // An owner that came under the name of the one before is not taken for it.
@@ -216,12 +181,7 @@ func TestOwnerLongChain(t *testing.T) {
 func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
-	owners.do(func() {
-		owners.slow = 2 * time.Second
-		for _, name := range []string{"sa", "sb", "sc", "sd", "se", "sf", "sg", "sh"} {
-			owners.late[name] = true
-		}
-	})
+	owners.do(func() { owners.slow = 400 * time.Millisecond })
 	for i := range 8 {
 		name, next := "s"+string(rune('a'+i)), ""
 		if i < 7 {
@@ -229,14 +189,13 @@ func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
 		}
 		owners.put("sets", name, "u"+name, next)
 	}
-	r := live(t, api, asking())
-	began := time.Now()
+	r := newRig(t, api)
+	r.ownerWait = time.Second // the chain takes three
+	r.begin(asking())
+	r.caughtUp()
 	api.put("a", "one", "sa/usa")
 	e := r.lastOf("one", 1)
 	chain := string(e.Member("ownerChain"))
-	if took := time.Since(began); took > 15*time.Second { // 8 look-ups take 16 s
-		t.Errorf("the event waited %v", took)
-	}
 	if !strings.HasSuffix(chain, `"complete":false}]`) {
 		t.Errorf("chain %s, want one that is not complete", chain)
 	}
@@ -264,7 +223,7 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 	}
 	api.put("a", "one", "set/u-set")
 	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")
-	if n := owners.looks(); n > 0 {
+	if n := owners.looks(); n > many/10 {
 		t.Errorf("%d look-ups of what may not be read", n)
 	}
 	if n := log.count(`level=WARN msg="owner kind unreadable`); n != 1 {
@@ -284,80 +243,22 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 func TestOwnersThatHang(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
-	owners.put("sets", "set", "u-set", "")
-	r := live(t, api, asking())
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, tester, "["+set+"]")
-	owners.do(func() { owners.hung = true; owners.generation++ })
+	owners.do(func() { owners.hung = true })
+	r := newRig(t, api)
+	r.ownerWait = time.Second
+	r.begin(asking())
+	r.caughtUp()
 	began := time.Now()
 	const many = 50
 	for i := range many {
 		api.put("a", "new", "set/u-"+string(rune('0'+i%10))+string(rune('a'+i/10)))
 	}
 	r.lastOf("new", many)
-	// A look-up may take a second, and pauses grow from a fraction of that.
 	if took := time.Since(began); took > deadline/2 {
 		t.Errorf("%v for %d events", took, many)
 	}
-	owners.do(func() { owners.hung = false })
-}
-
-// The indexes are there while an entry asks, for all that ask, and no longer.
-func TestOwnersAreFollowedWhileAsked(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	owners.put("sets", "set", "u-set", "")
-	r := live(t, api, things())
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, "", "")
-	apply := func(wanted ...dynwatch.Resource) {
-		t.Helper()
-		if err := r.manager.Apply(wanted); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := owners.watches(); n > 0 {
-		t.Errorf("%d watches that nobody has asked for", n)
-	}
-	for i := range 2 {
-		apply(asking())
-		api.put("a", "one", "set/u-set")
-		r.chainOf("one", 2*i+2, event.Modified, tester, "["+set+"]")
-		r.eventually("one watch", func() bool { return owners.watches() == 1 })
-		apply(things())
-		api.put("a", "one", "set/u-set")
-		r.chainOf("one", 2*i+3, event.Modified, "", "")
-		r.eventually("no watch", func() bool { return owners.watches() == 0 })
-	}
-	if got := r.manager.Targets()[0]; got.Watches != 1 {
-		t.Errorf("%d watches of the things", got.Watches)
-	}
-	apply()
-}
-
-// With names of namespaces an entry reads owners in these alone.
-func TestOwnersInTheNamespacesOfTheEntry(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	owners.put("sets", "set", "u-set", "")
-	wanted := asking()
-	wanted.Namespaces = []string{"a"}
-	var elsewhere atomic.Int64
-	api.do(func() {
-		serve := api.refuse
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "/sets") && !strings.Contains(r.URL.Path, "/namespaces/a/") {
-				elsewhere.Add(1)
-			}
-			return serve(w, r)
-		}
-	})
-	r := live(t, api, wanted)
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, tester, "["+set+"]")
-	r.eventually("a watch", func() bool { return owners.watches() == 1 })
-	if n := elsewhere.Load(); n > 0 {
-		t.Errorf("%d requests for other namespaces", n)
+	if n := owners.looks(); n > many/2 {
+		t.Errorf("%d look-ups for %d events", n, many)
 	}
 }
 

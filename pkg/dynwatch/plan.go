@@ -171,7 +171,7 @@ func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 	defer cancel()
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.Attributes())
+	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.Attributes(), access.NeededVerbs())
 	if s.Namespaces.Selector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
@@ -300,7 +300,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec.Spe
 		p.unlisted = p.namespaces.List(ctx)
 	}
 	if selects {
-		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(selection.NamespaceResource()))
+		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(selection.NamespaceResource()), access.NeededVerbs())
 	}
 }
 
@@ -312,20 +312,20 @@ func (p *planner) optional(ctx context.Context, targets map[string]spec.Spec) []
 	var all []MissingAccess
 	for _, r := range []schema.GroupVersionResource{catalog.CustomResourceDefinitions(), catalog.APIServices()} {
 		if s, watched := targets[catalog.NameOf(r.GroupResource())]; !watched || s.Selects() {
-			all = append(all, p.missing(ctx, r, "", "informd notices added and removed resources with a delay")...)
+			all = append(all, p.missing(ctx, r, "", access.NeededVerbs(), "informd notices added and removed resources with a delay")...)
 		}
 	}
 	return all
 }
 
-// missing asks for what the credentials lack on a resource. Without says what is different
+// missing asks which of these verbs the credentials lack on a resource. Without says what is different
 // then. It returns nothing if the API server does not say.
-func (p *planner) missing(ctx context.Context, r schema.GroupVersionResource, namespace, without string) []MissingAccess {
+func (p *planner) missing(ctx context.Context, r schema.GroupVersionResource, namespace string, verbs []string, without string) []MissingAccess {
 	of := access.Of(r)
 	of.Namespace = namespace
-	verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of)
-	if err != nil || len(verbs) == 0 {
+	lacking, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of, verbs)
+	if err != nil || len(lacking) == 0 {
 		return nil
 	}
-	return []MissingAccess{{Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs, Without: without}}
+	return []MissingAccess{{Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: lacking, Without: without}}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
-// make other objects. [Resource.Owner] needs list and watch on them. Custom resources can be
+// make other objects. [Resource.Owner] needs get on them. Custom resources can be
 // controllers, too; without permission to read them, a chain ends there.
 func OwnerResources() []schema.GroupResource {
 	return []schema.GroupResource{
@@ -25,8 +25,7 @@ func OwnerResources() []schema.GroupResource {
 }
 
 // optionalOwners asks for what the credentials lack to follow chains of owners up to
-// their roots, but for what is watched anyway. Which kinds other controllers are of only
-// the objects tell.
+// their roots. Which kinds other controllers are of only the objects tell.
 func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
@@ -43,20 +42,8 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Sp
 	var all []MissingAccess
 	for _, namespace := range scopes {
 		for _, r := range OwnerResources() {
-			if !watchedIn(targets, r, namespace) {
-				all = append(all, p.missing(ctx, r.WithVersion(""), namespace, "owner chains end at these objects")...)
-			}
+			all = append(all, p.missing(ctx, r.WithVersion(""), namespace, []string{"get"}, "owner chains end at these objects")...)
 		}
 	}
 	return all
-}
-
-// watchedIn reports whether a target needs all objects of a resource in a namespace, or
-// everywhere if it is empty, for itself.
-func watchedIn(targets map[string]spec.Spec, r schema.GroupResource, namespace string) bool {
-	one := spec.Spec{Group: r.Group, Resource: r.Resource}
-	everywhere, isEverywhere := targets[one.Name()]
-	one.Namespace = namespace
-	there, isThere := targets[one.Name()]
-	return isEverywhere && !everywhere.Selects() || isThere && !there.Selects()
 }

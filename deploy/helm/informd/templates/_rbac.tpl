@@ -73,20 +73,22 @@ that they select, and where they are watched. RBAC has no patterns but "*". */}}
 {{- end -}}
 {{- end -}}
 
-{{/* The rules for the ownerChain of entries, without what other rules permit. */}}
+{{/* "true" if one of the entries has an ownerChain. */}}
+{{- define "informd.ownersWanted" -}}
+{{- range . }}{{ if .ownerChain }}true{{ end }}{{ end -}}
+{{- end -}}
+
+{{/* The rules for the ownerChain of entries. */}}
 {{- define "informd.ownerRules" -}}
 {{- $rules := list -}}
-{{- $wanted := false -}}
-{{- range .entries }}{{ $wanted = or $wanted .ownerChain }}{{ end -}}
-{{- if $wanted -}}
+{{- if include "informd.ownersWanted" . -}}
   {{- range $owner := list "/replicationcontrollers" "apps/daemonsets" "apps/deployments" "apps/replicasets" "apps/statefulsets" "batch/cronjobs" "batch/jobs" -}}
     {{- $parts := splitn "/" 2 $owner -}}
     {{- $last := last $rules | default dict -}}
-    {{- if include "informd.allow" (dict "rules" $.others "resource" $owner) -}}
-    {{- else if has $parts._0 ($last.apiGroups | default list) -}}
+    {{- if has $parts._0 ($last.apiGroups | default list) -}}
       {{- $_ := set $last "resources" (append $last.resources $parts._1) -}}
     {{- else -}}
-      {{- $rules = append $rules (dict "apiGroups" (list $parts._0) "resources" (list $parts._1) "verbs" (list "list" "watch")) -}}
+      {{- $rules = append $rules (dict "apiGroups" (list $parts._0) "resources" (list $parts._1) "verbs" (list "get")) -}}
     {{- end -}}
   {{- end -}}
 {{- end -}}
@@ -103,7 +105,7 @@ that they select, and where they are watched. RBAC has no patterns but "*". */}}
 {{- end -}}
 {{- $read := list "list" "watch" -}}
 {{- $watches := include "informd.watchRules" $watched | fromJsonArray -}}
-{{- $rules := concat $watches (include "informd.ownerRules" (dict "entries" $watched "others" $watches) | fromJsonArray) -}}
+{{- $rules := concat $watches (include "informd.ownerRules" $watched | fromJsonArray) -}}
 {{- if and $selects (not (include "informd.allow" (dict "rules" $watches "resource" "/namespaces"))) -}}
   {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "verbs" $read) -}}
 {{- end -}}
@@ -129,19 +131,23 @@ that they select, and where they are watched. RBAC has no patterns but "*". */}}
 {{/* The rules of the Roles, by namespace. */}}
 {{- define "informd.namespaceRules" -}}
 {{- $entries := dict -}}
+{{- $ownersEverywhere := false -}}
 {{- range $entry := include "informd.entries" . | fromJsonArray -}}
-  {{- if not $entry.clusterWide -}}
+  {{- if $entry.clusterWide -}}
+    {{- $ownersEverywhere = or $ownersEverywhere $entry.ownerChain -}}
+  {{- else -}}
     {{- range $namespace := $entry.namespaces -}}
       {{- $_ := set $entries $namespace (append (get $entries $namespace | default list) $entry) -}}
     {{- end -}}
   {{- end -}}
 {{- end -}}
-{{- $everywhere := include "informd.clusterRules" . | fromJsonArray -}}
 {{- $rules := dict -}}
 {{- range $namespace, $watched := $entries -}}
   {{- $own := include "informd.watchRules" $watched | fromJsonArray -}}
-  {{- $owners := include "informd.ownerRules" (dict "entries" $watched "others" (concat $own $everywhere)) | fromJsonArray -}}
-  {{- $_ := set $rules $namespace (concat $own $owners) -}}
+  {{- if not $ownersEverywhere -}}
+    {{- $own = concat $own (include "informd.ownerRules" $watched | fromJsonArray) -}}
+  {{- end -}}
+  {{- $_ := set $rules $namespace $own -}}
 {{- end -}}
 {{- with (include "informd.config" . | fromYaml).replicas -}}
   {{- $others := get $rules .namespace | default list -}}

@@ -24,7 +24,7 @@ const (
 	reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 )
 
-// NeededVerbs are all that is done to a resource: look-ups by name are lists.
+// NeededVerbs are all that is done to a resource that is watched: look-ups by name are lists.
 func NeededVerbs() []string { return []string{"list", "watch"} }
 
 // accessReview is a SelfSubjectAccessReview, whose type would bring in the whole of
@@ -67,10 +67,10 @@ type accessReviewStatus struct {
 	Allowed bool `json:"allowed"`
 }
 
-// MissingVerbs asks the API server which verbs the credentials lack for a resource.
-func MissingVerbs(ctx context.Context, client rest.Interface, of Attributes) ([]string, error) {
+// MissingVerbs asks the API server which of these verbs the credentials lack for a resource.
+func MissingVerbs(ctx context.Context, client rest.Interface, of Attributes, verbs []string) ([]string, error) {
 	var missing []string
-	for _, verb := range NeededVerbs() {
+	for _, verb := range verbs {
 		of.Verb = verb
 		allowed, err := allows(ctx, client, of)
 		if err != nil {

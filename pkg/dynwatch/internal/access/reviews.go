@@ -55,7 +55,7 @@ func (r *Reviews) Missing(ctx context.Context, client rest.Interface, of Attribu
 	if r.allowsAll(limited, client, of) {
 		return nil, nil
 	}
-	return MissingVerbs(limited, client, of)
+	return MissingVerbs(limited, client, of, NeededVerbs())
 }
 
 // begin waits for a turn. The error is that of ctx.
@@ -89,7 +89,7 @@ func (r *Reviews) ask(ctx context.Context, client rest.Interface, of Attributes)
 	if known, ok := r.all[of]; ok && time.Since(known.at) < Again {
 		return known.allowed
 	}
-	missing, err := MissingVerbs(ctx, client, of)
+	missing, err := MissingVerbs(ctx, client, of, NeededVerbs())
 	if err != nil {
 		return false
 	}

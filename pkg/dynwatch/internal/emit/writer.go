@@ -57,7 +57,7 @@ type Options struct {
 	Log    journal.Log
 	Meter  Meter
 	Logger *slog.Logger
-	// Owners find the controllers of controllers.
+	// Owners finds the controllers of controllers, nil if no API server may be asked.
 	Owners          *owner.Finder
 	Cluster, Target string
 	// Namespace is that of the target, empty for all.

@@ -8,7 +8,7 @@ import (
 
 // The pauses after errors of the API server. A pause grows from the first to the longest one; it
 // begins again with the first after progress ([Feed.ResetPause]). The target pauses in
-// target/failure.go. Discovery, Namespaces and owner chains use the same periods.
+// target/failure.go. Discovery and Namespaces use the same periods.
 const (
 	firstPause   = 200 * time.Millisecond
 	longestPause = 30 * time.Second

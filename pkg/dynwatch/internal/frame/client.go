@@ -14,6 +14,9 @@ const (
 	acceptFull     = runtime.ContentTypeJSON
 	acceptMetadata = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	acceptMetaList = runtime.ContentTypeJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	// AcceptIdentity asks for the metadata of an object, or, of a server that has no such
+	// answers, for the whole object.
+	AcceptIdentity = acceptMetadata + "," + acceptFull
 	// AcceptIdentities asks for a list of metadata, or, of a server that has no such lists,
 	// for whole objects.
 	AcceptIdentities = acceptMetaList + "," + acceptFull

@@ -1,6 +1,6 @@
 // Package metadatawatch follows the few objects of a kind that says something about targets:
-// Namespaces, definitions of resources, and owners. It reads metadata only, and hands over
-// to its user what it reads. It decides nothing but when to list, watch and pause.
+// Namespaces and definitions of resources. It reads metadata only, and hands over to its
+// user what it reads. It decides nothing but when to list, watch and pause.
 package metadatawatch
 
 import (
@@ -38,10 +38,8 @@ type Watch struct {
 	restored bool
 	// rollback is the number of the last rollback of a target that was considered.
 	rollback uint64
-	// labelled: the user needs labels.
-	labelled bool
-	// held has the revision of each object, by uid, nil if the user takes a list for what
-	// it is: a list that is newer and shows an older one is of another history.
+	// held has the revision of each object, by uid: a list that is newer and shows an older one
+	// is of another history.
 	held map[string]uint64
 	// progress is how far the watches have come.
 	progress listwatch.Progress
@@ -65,22 +63,19 @@ type User interface {
 
 // Object is what is passed on of an object.
 type Object struct {
-	Namespace, Name, UID string
-	RV                   uint64
-	Labels               labels.Set
-	// Owner is the controller, if the source's shape asks for it.
-	Owner *frame.Owner
+	Name, UID string
+	RV        uint64
+	Labels    labels.Set
 	// Bad says that more than the rest of this could not be read.
 	Bad *frame.Malformed
 }
 
-// New makes the watch of a cluster-scoped kind, with labels, whose lists must be of one
-// history. A Watch without New has neither.
+// New makes the watch of a cluster-scoped kind, whose lists must be of one history.
 func New(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user User) (*Watch, error) {
 	s, err := listwatch.New(listwatch.Resource{
 		GVR: gvr, Kind: kind, Name: event.GroupOrCore(gvr.Group) + "/" + gvr.Resource, MetadataOnly: true,
 	}, listwatch.Options{Clients: c})
-	return &Watch{Source: s, User: user, labelled: true, held: make(map[string]uint64)}, err
+	return &Watch{Source: s, User: user, held: make(map[string]uint64)}, err
 }
 
 // SetTiming is to be called before Run, and before anyone uses the source.
@@ -225,9 +220,6 @@ func (m *Watch) Reset() {
 
 // hold replaces the revisions that are held.
 func (m *Watch) hold(all []Object) {
-	if m.held == nil {
-		return
-	}
 	m.held = make(map[string]uint64, len(all))
 	for i := range all {
 		m.held[all[i].UID] = all[i].RV
@@ -237,7 +229,7 @@ func (m *Watch) hold(all []Object) {
 // holdOne takes note of a frame.
 func (m *Watch) holdOne(typ watch.EventType, o *Object) {
 	switch {
-	case m.held == nil || typ == watch.Bookmark:
+	case typ == watch.Bookmark:
 	case typ == watch.Deleted:
 		delete(m.held, o.UID)
 	default:
@@ -259,10 +251,7 @@ func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
 		return &Object{Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion, Bad: bad}
 	}
 	// The names of a watch share their memory with those of other objects.
-	found := &Object{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name), UID: strings.Clone(o.UID), RV: o.ResourceVersion, Owner: o.Owner}
-	if !m.labelled {
-		return found
-	}
+	found := &Object{Name: strings.Clone(o.Name), UID: strings.Clone(o.UID), RV: o.ResourceVersion}
 	var data struct {
 		Object struct {
 			Metadata struct{ Labels labels.Set }

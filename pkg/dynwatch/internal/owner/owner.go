@@ -1,6 +1,6 @@
 // Package owner finds the controllers of controllers, and writes their chains as members of
-// events. It reads metadata only, keeps the controller of each object, and delays no event
-// for long: what it cannot find out ends the chain. Its callers are the targets.
+// events. It looks each one up by name, metadata only, and keeps the answers. It delays an event
+// by a second at most: what it cannot find out ends the chain. Its callers are the targets.
 package owner
 
 import (
@@ -12,66 +12,70 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 const (
-	// maxKinds bounds the kinds of the indexes, whatever the number of their namespaces. An
-	// author of an object may name any kind as its controller.
-	maxKinds = 200
-	// grace is how old an index that cannot be kept must be before another one may
-	// take its place.
-	grace = time.Minute
+	// eventWait bounds the look-ups for one event.
+	eventWait = time.Second
+	// freshFor is how long an answer is used: a controller can be adopted, or orphaned. After
+	// that the owner is looked up again. If it has gone by then, its last answer stays: a
+	// controller often goes before what it controls, and no uid comes back.
+	freshFor = 10 * time.Minute
+	// maxAnswers are kept, those that were used last, and each for keptFor after its look-up.
+	maxAnswers = 10_000
+	keptFor    = 24 * time.Hour
 )
 
-// Finder holds the indexes of the resources that objects name as their controllers, shared
-// by all targets that ask. An index begins with the first object that names its kind, and
-// all end when no target asks any more. The methods may be called concurrently.
+// Finder looks owners up for all targets. Its methods may be called concurrently. A nil Finder
+// finds none: each chain has one controller.
 type Finder struct {
 	clients *kube.Clients
 	logger  *slog.Logger
+	// frames reads who an owner is and who controls it.
+	frames *frame.Normaliser
+	// Wait is how long an event waits for all of its chain. It is set before the first chain.
+	Wait time.Duration
+	// fresh is freshFor.
+	fresh   time.Duration
+	answers *cache.LRUExpireCache // of answer by ownerKey
 
-	// ended waits for the indexes' loops.
-	ended sync.WaitGroup
-
-	mu      sync.Mutex // for a moment only
-	wanted  bool
-	timing  listwatch.Timing
-	indexes map[kind]map[string]*index // by kind and namespace, empty for all
-	// full: it was logged that there are too many.
+	mu    sync.Mutex // for a moment only
+	kinds map[kind]*source
+	// full: it was logged that there are too many kinds.
 	full bool
 }
 
-// kind is what an index is of, in all namespaces or in the one that the target which asks
-// is of, whose credentials may allow no more. A version does not matter: a uid is the
-// same in all of them.
-type kind struct{ group, kind string }
+// ownerKey is an owner as an object in the namespace names it. An object that names another name or kind
+// beside the uid, or is in another namespace, has an answer of its own: it learns nothing of the
+// owner, and spoils nothing.
+type ownerKey struct {
+	kind
+	namespace, name, uid string
+}
 
-// New makes a Finder that is not started.
+// answer is what a look-up has found out.
+type answer struct {
+	// above is the controller, nil for none. There is false if the owner does not exist.
+	above *frame.Owner
+	there bool
+	until time.Time
+}
+
+// New returns a Finder that knows nothing yet.
 func New(c *kube.Clients, logger *slog.Logger) *Finder {
-	return &Finder{clients: c, logger: logger, indexes: make(map[kind]map[string]*index)}
-}
-
-// Start lets indexes begin, with these periods.
-func (f *Finder) Start(tm listwatch.Timing) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.wanted, f.timing = true, tm
-}
-
-// Stop ends all indexes and waits for their end.
-func (f *Finder) Stop() {
-	f.mu.Lock()
-	f.wanted, f.full = false, false
-	for of := range f.indexes {
-		f.end(of)
+	shape := frame.NewShape(frame.ShapeOptions{Owner: true}, nil)
+	return &Finder{
+		clients: c, logger: logger, Wait: eventWait, fresh: freshFor, answers: cache.NewLRUExpireCache(maxAnswers), kinds: make(map[kind]*source),
+		frames: frame.NewNormaliser("", "", frame.Options{
+			Wants: func(string) bool { return false }, Shape: func() *frame.Shape { return shape },
+		}),
 	}
-	f.mu.Unlock()
-	f.ended.Wait()
 }
 
 // maxChain bounds a chain of controllers. None that Kubernetes makes has more than three.
@@ -88,16 +92,19 @@ type link struct {
 }
 
 // Chain is the chain of an object's controllers as JSON, the direct one first, nil if it has
-// none. The indexes are of the scope, a namespace or, if it is empty, all of them.
+// none. Scope is the namespace of the target, or empty: what its credentials allow may end there.
 func (f *Finder) Chain(ctx context.Context, scope string, of *frame.Object) []byte {
 	if of.Owner == nil {
 		return nil
 	}
 	var chain []link
-	p := waitBudget{until: time.Now().Add(listWait), looks: lookWait}
+	var until time.Time
+	if f != nil {
+		until = time.Now().Add(f.Wait)
+	}
 	for next := of.Owner; next != nil; {
 		chain = append(chain, link{Kind: next.Kind, APIVersion: next.APIVersion, Name: next.Name, UID: next.UID})
-		above, known := f.above(ctx, &p, scope, of.Namespace, next)
+		above, known := f.above(ctx, until, scope, of.Namespace, next)
 		again := above != nil && slices.ContainsFunc(chain, func(l link) bool { return l.UID == above.UID })
 		if !known || again || above != nil && len(chain) == maxChain {
 			chain[len(chain)-1].Complete = new(bool)
@@ -118,75 +125,36 @@ func First(chain []byte) *frame.Owner {
 	return &frame.Owner{APIVersion: links[0].APIVersion, Kind: links[0].Kind, Name: links[0].Name, UID: links[0].UID}
 }
 
-// waitBudget is the time that is left to an event: until is the deadline for its whole chain,
-// looks the time for look-ups by name.
-type waitBudget struct {
-	until time.Time
-	looks time.Duration
-}
-
 // above is the controller of a controller, nil if that has none, and false if that is not
-// known. It waits for an index that has just begun, and for a look-up, as long as p allows.
-func (f *Finder) above(ctx context.Context, p *waitBudget, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+// known. It looks up what it does not know, until then.
+func (f *Finder) above(ctx context.Context, until time.Time, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	if f == nil {
+		return nil, false
+	}
 	group, _, ok := strings.Cut(of.APIVersion, "/")
 	if !ok {
 		group = ""
 	}
-	if group != "" && len(validation.IsDNS1123Subdomain(group)) > 0 {
+	key := ownerKey{kind{group, of.Kind}, namespace, of.Name, of.UID}
+	var last answer
+	if kept, ok := f.answers.Get(key); ok {
+		last, _ = kept.(answer)
+	}
+	if time.Now().Before(last.until) {
+		return last.above, last.there
+	}
+	if group != "" && len(validation.IsDNS1123Subdomain(group)) > 0 || len(content.IsPathSegmentName(of.Name)) > 0 {
 		return nil, false // a path may not be made of it
 	}
-	x := f.index(kind{group: group, kind: of.Kind}, scope)
-	if x == nil {
+	now, ok := f.ask(ctx, until, scope, &key)
+	if !ok {
 		return nil, false
 	}
-	return x.above(ctx, p, namespace, of)
-}
-
-// index returns the index of a kind in a scope, which begins if there is none, and nil if
-// there can be none.
-func (f *Finder) index(of kind, scope string) *index {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if x := f.indexes[of][scope]; x != nil || !f.wanted {
-		return x
+	if !now.there && last.there {
+		now.above, now.there = last.above, true
 	}
-	if f.indexes[of] == nil && len(f.indexes) >= maxKinds && !f.makeRoom() {
-		if !f.full {
-			f.logger.Warn("too many owner kinds; some owner chains are incomplete", "count", len(f.indexes), "kind", of.kind, "group", of.group)
-		}
-		f.full = true
-		return nil
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	x := newIndex(of, scope, f.clients, f.logger, f.timing, stop)
-	if f.indexes[of] == nil {
-		f.indexes[of] = make(map[string]*index)
-	}
-	f.indexes[of][scope] = x
-	f.ended.Go(func() { x.run(ctx) })
-	return x
-}
-
-// makeRoom ends the indexes of a kind that cannot be kept: one that is not served, or that the
-// credentials do not allow to read.
-func (f *Finder) makeRoom() bool {
-	for of, all := range f.indexes {
-		kept := false
-		for _, x := range all {
-			kept = kept || time.Since(x.began) <= grace || !x.useless()
-		}
-		if !kept {
-			f.end(of)
-			return true
-		}
-	}
-	return false
-}
-
-// end ends the indexes of a kind.
-func (f *Finder) end(of kind) {
-	for _, x := range f.indexes[of] {
-		x.stop()
-	}
-	delete(f.indexes, of)
+	key.namespace = strings.Clone(namespace) // names of a watch share their memory with those of other objects
+	now.until = time.Now().Add(f.fresh)
+	f.answers.Add(key, now, keptFor)
+	return now.above, now.there
 }

@@ -62,6 +62,8 @@ type setup struct {
 	journalDir string
 	// maxDelay replaces informd's default.
 	maxDelay string
+	// lease makes informd one of a pair.
+	lease string
 	// resources replaces informd's list of resources.
 	resources string
 }
@@ -136,8 +138,12 @@ func informdConfig(s setup, journal, dir, admin string) string {
 	if s.maxDelay != "" {
 		kubernetes += ", maxDelay: " + s.maxDelay
 	}
-	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
-		kubernetes, resources, journal, dir, s.sink.informd(s.server), admin)
+	replicas := ""
+	if s.lease != "" {
+		replicas = fmt.Sprintf("replicas: {lease: %s, namespace: default}\n", s.lease)
+	}
+	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n%s",
+		kubernetes, resources, journal, dir, s.sink.informd(s.server), admin, replicas)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is

@@ -77,6 +77,7 @@ type bench struct {
 	latencies       map[kind][][2]float64
 	commits, writes map[kind][][2]float64
 	rateRuns        []rateRun
+	pairRuns        []pairRun
 	idleShares      map[idleCase][]float64 // percent of one core
 	restarts        []restartRun
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after

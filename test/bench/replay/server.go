@@ -44,6 +44,7 @@ type Server struct {
 	url       string
 	authority []byte
 	hold      hold
+	lease     lease
 	served    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -64,6 +65,8 @@ type Stats struct {
 	// Listed are the objects that lists and the beginnings of watches have sent,
 	// Sent the events.
 	Listed, Sent int64
+	// LeaseReads and LeaseWrites are requests for the Lease.
+	LeaseReads, LeaseWrites int64
 	// Unknown are the paths that were answered with 404, and how often.
 	Unknown map[string]int
 }
@@ -125,6 +128,9 @@ func (s *Server) Stats() Stats {
 		stats.Behind = max(stats.Behind, stats.Head-min(stats.Head, w.at.Load()))
 	}
 	maps.Copy(stats.Unknown, s.unknown)
+	s.lease.mu.Lock()
+	defer s.lease.mu.Unlock()
+	stats.LeaseReads, stats.LeaseWrites = s.lease.reads, s.lease.writes
 	return stats
 }
 
@@ -138,7 +144,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, namespace)
 	case resource == c.Resource.Resource:
 		s.list(w, r, namespace)
-	case s.serveKind(w, r):
+	case s.serveKind(w, r), s.serveLease(w, r):
 	case s.discover(w, r):
 	case isEmpty(r.URL.Path) && watching:
 		s.watchNothing(w, r)

@@ -41,21 +41,21 @@ func alertCases() map[string]alertCase {
 	down := func(series string) alertCase { return alertCase{series, "1x5 0x30 1x30", "25m", "60m"} }
 	during := func(series string, when [2]string) alertCase { return alertCase{series, counts, when[0], when[1]} }
 	return map[string]alertCase{
-		"InformdTargetNotWatched":    gauge(`informd_target_state{target="core/pods",state="forbidden"}`),
-		"InformdObjectRejected":      during(`informd_target_rejected_total{target="core/pods"}`, hour),
-		"InformdAuditDivergence":     during(`informd_audit_divergences_total{target="core/pods"}`, day),
-		"InformdTargetBlocked":       {`informd_target_blocked_seconds{target="core/pods"}`, "0+60x20 0x60", "15m", "50m"},
-		"InformdGap":                 {`informd_target_gaps_total{target="core/pods",reason="expired"}`, "_x5 1x200", "10m", "90m"},
-		"InformdHistoryDropped":      {`informd_journal_dropped_total{namespace="shop"}`, "_x5 7x200", "10m", "90m"},
-		"InformdJournalLostEvents":   during(`informd_journal_lost_total`, hour),
-		"InformdNoFollowerInSync":    down(`informd_replica_in_sync_followers`),
-		"InformdReloadFailed":        down(`informd_config_last_reload_successful`),
-		"InformdJournalUnusable":     down(`informd_journal_usable`),
-		"InformdDeadLetters":         gauge(`informd_sink_dead_letters{sink="hook"}`),
-		"InformdSinkPanic":           during(`informd_sink_panics_total{sink="hook"}`, hour),
-		"InformdSinkGap":             during(`informd_sink_trimmed_events_total{sink="hook"}`, hour),
-		"InformdSinkLag":             {`informd_sink_lag_seconds{sink="hook"}`, "0+60x20 0x60", "15m", "50m"},
-		"InformdSinkDown":            down(`informd_sink_up{sink="hook"}`),
+		"InformdTargetNotWatched":  gauge(`informd_target_state{target="core/pods",state="forbidden"}`),
+		"InformdObjectRejected":    during(`informd_target_rejected_total{target="core/pods"}`, hour),
+		"InformdAuditDivergence":   during(`informd_audit_divergences_total{target="core/pods"}`, day),
+		"InformdTargetBlocked":     {`informd_target_blocked_seconds{target="core/pods"}`, "0+60x20 0x60", "15m", "50m"},
+		"InformdGap":               {`informd_target_gaps_total{target="core/pods",reason="expired"}`, "_x5 1x200", "10m", "90m"},
+		"InformdHistoryDropped":    {`informd_journal_dropped_total{namespace="shop"}`, "_x5 7x200", "10m", "90m"},
+		"InformdJournalLostEvents": during(`informd_journal_lost_total`, hour),
+		"InformdNoFollowerInSync":  down(`informd_replica_in_sync_followers`),
+		"InformdReloadFailed":      down(`informd_config_last_reload_successful`),
+		"InformdJournalUnusable":   down(`informd_journal_usable`),
+		"InformdDeadLetters":       gauge(`informd_sink_dead_letters{sink="hook"}`),
+		"InformdSinkPanic":         during(`informd_sink_panics_total{sink="hook"}`, hour),
+		"InformdSinkGap":           during(`informd_sink_trimmed_events_total{sink="hook"}`, hour),
+		"InformdSinkLag":           {`informd_sink_lag_seconds{sink="hook"}`, "0+60x20 0x60", "15m", "50m"},
+		"InformdSinkDown":          down(`informd_sink_up{sink="hook"}`),
 	}
 }
 

@@ -35,11 +35,6 @@ type Options struct {
 	NoListSnapshots bool
 	// EtcdQuotaBytes limits etcd's data. 0 is etcd's default, 2 GiB.
 	EtcdQuotaBytes int64
-	// SeededBug starts API servers with a bug in their watch cache: the cache drops
-	// a watch event of etcd if the object's annotation [DropAnnotation] names the
-	// event's type. Reads from the cache and watches do not show the change; reads
-	// from etcd do. The program is built on demand.
-	SeededBug bool
 	// Controllers starts kube-controller-manager and kube-scheduler too, on API
 	// server 0.
 	Controllers bool
@@ -59,11 +54,6 @@ type Options struct {
 	// or builds.
 	Binary string
 }
-
-// DropAnnotation makes an API server with the seeded bug drop events of an object:
-// "ADDED", "MODIFIED" or "DELETED", or several with commas. An annotation that the
-// event itself sets counts.
-const DropAnnotation = "seeded-bug.informd.dev/drop"
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Version == "" {

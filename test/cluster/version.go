@@ -16,14 +16,10 @@ const (
 
 // findBinary returns the control plane that the options ask for.
 func (o *Options) findBinary(ctx context.Context) (string, error) {
-	switch {
-	case o.SeededBug:
-		return binary.SeededBug(ctx)
-	case o.Version == Oldest:
+	if o.Version == Oldest {
 		return binary.ControlPlane132(ctx)
-	default:
-		return binary.ControlPlane(ctx)
 	}
+	return binary.ControlPlane(ctx)
 }
 
 func (o *Options) checkVersion() error {
@@ -33,8 +29,8 @@ func (o *Options) checkVersion() error {
 	if o.Version != Oldest {
 		return fmt.Errorf("version is %q, want %s or %s", o.Version, Newest, Oldest)
 	}
-	if o.SeededBug || o.Controllers {
-		return fmt.Errorf("SeededBug and Controllers need version %s", Newest)
+	if o.Controllers {
+		return fmt.Errorf("option Controllers needs version %s", Newest)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package binary builds the server programs that tests run, once, and keeps them
-// in a cache outside the work tree: [ControlPlane], [ControlPlane132],
-// [SeededBug], [Controllers], [KWOK] and [NATSServer].
+// in a cache outside the work tree: [ControlPlane], [ControlPlane132], [Controllers], [KWOK]
+// and [NATSServer].
 //
 // The cache is $INFORMD_TEST_CACHE, else informd-test in the user's cache
 // directory. An entry's name has a hash of all that its content depends on: the
@@ -40,7 +40,6 @@ type recipe struct {
 	pkg      string // package to build, as the go command takes it
 	version  string // of a package that is not among the module's requirements
 	ldflags  string
-	patch    *patch // of the program's dependencies
 	duration string // of a build with nothing cached, for the waiting reader
 }
 
@@ -66,19 +65,6 @@ func ControlPlane132(ctx context.Context) (string, error) {
 		module:   "controlplane132",
 		pkg:      ".",
 		ldflags:  kubernetesFlags(oldestVersion),
-		duration: "7 minutes",
-	}.get(ctx)
-}
-
-// SeededBug returns the path of the program of ControlPlane with a bug in its
-// watch cache, and builds it if the cache lacks it: about 2 minutes after
-// ControlPlane. Package cluster says what the bug does.
-func SeededBug(ctx context.Context) (string, error) {
-	return recipe{
-		name:     "controlplanebug",
-		pkg:      "./controlplane",
-		ldflags:  kubernetesFlags(kubernetesVersion),
-		patch:    droppedEvents(),
 		duration: "7 minutes",
 	}.get(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -101,10 +102,7 @@ func (r recipe) build(ctx context.Context, module, entry string) error {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return err
 	}
-	cmd, temp, err := r.command(ctx, module, work)
-	if err != nil {
-		return err
-	}
+	cmd, temp := r.command(ctx, module, work)
 	r.seed(filepath.Dir(entry), temp)
 	if err := r.run(cmd, filepath.Dir(entry)); err != nil {
 		return fmt.Errorf("go build %s in %s: %w", r.pkg, module, err)
@@ -113,7 +111,7 @@ func (r recipe) build(ctx context.Context, module, entry string) error {
 }
 
 // command returns the command that builds the program, and where it puts it.
-func (r recipe) command(ctx context.Context, module, work string) (cmd *exec.Cmd, temp string, err error) {
+func (r recipe) command(ctx context.Context, module, work string) (cmd *exec.Cmd, temp string) {
 	flags := []string{"-trimpath", "-ldflags", r.ldflags}
 	env := environment()
 	if r.version != "" {
@@ -124,18 +122,11 @@ func (r recipe) command(ctx context.Context, module, work string) (cmd *exec.Cmd
 		temp = filepath.Join(work, r.name)
 		// -buildvcs=false: a commit would change the content, but not the key.
 		flags = append(append([]string{"build"}, flags...), "-buildvcs=false", "-o", temp)
-		if r.patch != nil {
-			modfile, err := r.patch.write(ctx, module, work)
-			if err != nil {
-				return nil, "", err
-			}
-			flags = append(flags, "-modfile", modfile)
-		}
 		flags = append(flags, r.pkg)
 	}
 	cmd = exec.CommandContext(ctx, "go", flags...)
 	cmd.Dir, cmd.Env = module, env
-	return cmd, temp, nil
+	return cmd, temp
 }
 
 // run runs the go command and reports its progress.
@@ -157,6 +148,19 @@ func (r recipe) run(cmd *exec.Cmd, cache string) error {
 		return fmt.Errorf("%w\n%s", err, output.Bytes())
 	}
 	return nil
+}
+
+// goCommand runs the go command in the module and returns what it prints.
+func goCommand(ctx context.Context, module string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = module, environment()
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s in %s: %w\n%s", strings.Join(args, " "), module, err, complaint.String())
+	}
+	return string(out), nil
 }
 
 // environment is that of the go command.

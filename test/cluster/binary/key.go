@@ -143,7 +143,7 @@ func within(dir, path string) bool {
 
 func (r recipe) newHash() hash.Hash {
 	sum := sha256.New()
-	fmt.Fprintln(sum, r.pkg, r.version, r.ldflags, r.patch, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(sum, r.pkg, r.version, r.ldflags, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return sum
 }
 

@@ -39,7 +39,6 @@ func programs() []program {
 		{"controlplane", binary.ControlPlane},
 		{"nats-server", binary.NATSServer},
 		{"controllers", binary.Controllers},
-		{"controlplanebug", binary.SeededBug},
 		{"kwok", binary.KWOK},
 		{"controlplane132", binary.ControlPlane132},
 	}

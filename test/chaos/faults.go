@@ -51,7 +51,7 @@ func informdFaults() []*fault {
 		{"N15-disk-full", []string{"disk"}, needsDisk, fillDisk},
 		{"N15-disk-read-only", []string{"disk", "informd"}, needsDurableDisk, protectDisk},
 		{"N16-truncate", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, truncate) }},
-		{"N16-flip-bit", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, flipBit) }},
+		{"N16-change-bytes", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, changeBytes) }},
 		{"N16-delete-file", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, remove) }},
 	}
 }

@@ -181,15 +181,21 @@ func truncate(a *attack, path string) error {
 	if err != nil || info.Size() == 0 {
 		return err
 	}
-	return os.Truncate(path, a.random.Int64N(info.Size()))
+	most := info.Size()
+	if a.random.IntN(2) == 0 {
+		most = min(most, 64<<10)
+	}
+	return os.Truncate(path, info.Size()-1-a.random.Int64N(most))
 }
 
-func flipBit(a *attack, path string) error {
+func changeBytes(a *attack, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil || len(content) == 0 {
 		return err
 	}
-	content[a.random.IntN(len(content))] ^= 1 << a.random.IntN(8)
+	for range []int{1, 20}[a.random.IntN(2)] {
+		content[a.random.IntN(len(content))] ^= byte(1 + a.random.IntN(255))
+	}
 	return os.WriteFile(path, content, 0o600)
 }
 

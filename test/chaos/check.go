@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -50,7 +51,7 @@ type sinkCheck struct {
 	begun  map[string]int         // by target and run: the index of the begin
 	swept  map[string]bool        // UIDs that a snapshot after a loss did not have
 	lossy  map[string]bool        // targets of which the destination or the journal lost events
-	losses map[string][]uint64    // by target: the first snapshot after each loss
+	losses map[string][]loss      // by target: the first snapshot after each loss
 	resets map[int]bool           // indexes from which on the journal's loss shows
 	ends   map[string][]end       // of snapshots, by target
 	byUID  map[string][]*Delivery // first deliveries, in order
@@ -81,17 +82,19 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		seen: make(map[string]*Delivery), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
-		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool), ends: make(map[string][]end),
+		swept: make(map[string]bool), losses: make(map[string][]loss), lossy: make(map[string]bool), resets: make(map[int]bool), ends: make(map[string][]end),
 		spaces: spacesOf(truth), noticed: make(map[string]map[string]map[space]bool), open: make(map[string]bool),
 		restored: firstUndone(truth), refused: refusalsOf(sink.Refused), dropped: make(map[string]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
-	lost := make(map[string]bool)    // targets without a snapshot since the last loss
-	open := make(map[string][]int)   // by target: the begins of the first list that is open; a restart begins another
-	journal := make(map[string]bool) // targets of which the journal has declared a loss since the last snapshot
+	lost := make(map[string]bool)     // targets without a snapshot since the last loss
+	open := make(map[string][]int)    // by target: the begins of the first list that is open; a restart begins another
+	journal := make(map[string]bool)  // targets of which the journal has declared a loss since the last snapshot
+	newest := make(map[string]uint64) // by UID: the newest state since the last loss
 	for i := range sink.Deliveries {
 		switch d := &sink.Deliveries[i]; {
 		case d.Op == opLost:
+			clear(newest)
 			for target := range sink.Targets {
 				lost[target] = true
 			}
@@ -116,9 +119,11 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 			delete(open, d.Target)
 			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
 			if lost[d.Target] {
-				c.losses[d.Target] = append(c.losses[d.Target], d.RV)
+				c.losses[d.Target] = append(c.losses[d.Target], loss{d.RV, maps.Clone(newest)})
 				delete(lost, d.Target)
 			}
+		default:
+			newest[d.UID] = max(newest[d.UID], d.RV)
 		}
 	}
 	clear(c.seen)

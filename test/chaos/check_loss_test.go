@@ -15,6 +15,26 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
 			s.bound(opSynced, 25, 7)
 		}, nil},
+		"LostAndOvertaken": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u3", "b", 16, 20, 22, 28) // at 22 when the snapshot began
+			s.control(Delivery{ID: "lost", Op: opLost})
+			s.bound(opBegin, 25, 7)
+			s.deliver(opModified, "u3", 28)
+			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d.Ordinal, d.PrevRV = 4, 22
+			s.bound(opSynced, 25, 7)
+		}, nil},
+		"LostAndOvertakenTooLate": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u3", "b", 16, 20, 22, 28)
+			s.control(Delivery{ID: "lost", Op: opLost})
+			s.bound(opBegin, 25, 7)
+			s.bound(opSynced, 25, 7)
+			s.deliver(opModified, "u3", 28)
+			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d.Ordinal, d.PrevRV = 4, 22
+		}, []string{"I15", "I2"}},
 		"JournalLost": {func(s *script) {
 			// Deleted, and taken over by another object, while no process knew them any more.
 			s.object("u1", "a", 10, 12, 14, -24)

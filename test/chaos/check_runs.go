@@ -106,11 +106,17 @@ func (c *sinkCheck) loseJournal(target string, holders map[string]*Delivery) {
 	maps.DeleteFunc(c.heads, of)
 }
 
+// loss is a snapshot after one: its revision, and the newest states that came before its end, by UID.
+type loss struct {
+	rv     uint64
+	newest map[string]uint64
+}
+
 // inLoss: the destination lost what it held, and the consumer had not read it all.
-// The next snapshot has the last states.
+// The next snapshot has the last states, but of objects with a newer event that comes before its end.
 func (c *sinkCheck) inLoss(o *Object, r Revision) bool {
-	return slices.ContainsFunc(c.losses[o.Target], func(rv uint64) bool {
-		return r.RV <= rv && o.supersededBy(r, rv)
+	return slices.ContainsFunc(c.losses[o.Target], func(l loss) bool {
+		return r.RV <= l.rv && (o.supersededBy(r, l.rv) || r.RV < l.newest[o.UID])
 	})
 }
 

@@ -115,6 +115,7 @@ func TestCustomResourceComesLater(t *testing.T) {
 	for _, o := range list.Items {
 		l.removed(gone, o.GetUID())
 	}
+	o := beginOutage(gone, d.records())
 	if err := customResourceDefinitions(client).Delete(t.Context(), gone.definition().GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,13 @@ func TestCustomResourceComesLater(t *testing.T) {
 	}
 	writeAll(t, client, kinds, l, 20, 2)
 	eventually(t, "stream complete", func() bool { return complete(kinds, d.records(), l) })
-	for _, k := range kinds {
+	revision, err := c.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.after = uint64(revision)
+	check(t, gone, d.records(), l, client, claim{outages: []outage{o}}) // its old watch cache may be gone too soon
+	for _, k := range kinds[1:] {
 		check(t, k, d.records(), l, client, claim{})
 	}
 	if n := strings.Count(d.stderr.String(), "state=waiting"); n != len(kinds)+1 {

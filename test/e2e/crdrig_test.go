@@ -123,10 +123,15 @@ func removeDefinition(t *testing.T, client dynamic.Interface, k kind) {
 // outage begins one: what was delivered so far.
 func (r *crdRig) outage() outage {
 	r.t.Helper()
+	return beginOutage(r.kind, r.records())
+}
+
+// beginOutage begins an outage of a kind, of which etcd keeps the history: so much was delivered before.
+func beginOutage(k kind, records []record) outage {
 	o := outage{before: make(map[string]uint64), whole: true}
-	for _, x := range r.records() {
-		if !x.control() {
-			o.before[r.kind.target()] = max(o.before[r.kind.target()], x.ResourceVersion-1)
+	for _, x := range records {
+		if !x.control() && groupOrCore(x.Group)+"/"+x.Resource == k.target() {
+			o.before[k.target()] = max(o.before[k.target()], x.ResourceVersion-1)
 		}
 	}
 	return o

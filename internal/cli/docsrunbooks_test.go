@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestDocsRunbooks: each alert has a severity and a link to its own entry of docs/runbooks.md, and each
+// reason of a gap has an entry. internal/daemon holds the other copies of the rules to this file.
+func TestDocsRunbooks(t *testing.T) {
+	anchors := docsAnchors(docsPage(t, "../../docs/runbooks.md"))
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert               string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(docsPage(t, "../../deploy/prometheus-rules.yaml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	alerts := 0
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			alerts++
+			if s := rule.Labels["severity"]; s != "warning" && s != "critical" {
+				t.Errorf("%s has the severity %q", rule.Alert, s)
+			}
+			page, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
+			if !strings.HasSuffix(page, "/docs/runbooks.md") || anchor != strings.ToLower(rule.Alert) || !anchors[anchor] {
+				t.Errorf("%s has no entry at %s#%s", rule.Alert, page, anchor)
+			}
+		}
+	}
+	reasons := gapReasons(t)
+	if alerts < 10 || len(reasons) < 10 {
+		t.Errorf("found %d alerts, %d reasons only", alerts, len(reasons))
+	}
+	for _, reason := range reasons {
+		if !anchors["gap-"+reason] {
+			t.Errorf("docs/runbooks.md has no entry for gaps of the reason %s", reason)
+		}
+	}
+}
+
+// gapReasons are the reasons that the code gives to gaps.
+func gapReasons(t *testing.T) []string {
+	t.Helper()
+	form := regexp.MustCompile(`(?:\bReason\w+ += |GapInfo\{Reason: )"([a-z-]+)"`)
+	var reasons []string
+	for _, root := range []string{"../../pkg/dynwatch", "../../pkg/journal", "../../internal/daemon"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(filepath.Clean(path))
+			for _, found := range form.FindAllStringSubmatch(string(text), -1) {
+				reasons = append(reasons, found[1])
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return reasons
+}

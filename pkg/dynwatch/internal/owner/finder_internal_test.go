@@ -150,11 +150,12 @@ func TestLimitOfKinds(t *testing.T) {
 	}
 }
 
-// TestPathsOfOwners: what objects say of their controllers makes no path of another request.
+// TestPathsOfOwners: what objects say of their controllers makes no path of another request, and none that fails and has
+// others wait.
 func TestPathsOfOwners(t *testing.T) {
 	f, c := newFinder(t)
 	c.controlled("one")
-	for _, name := range []string{"..", ".", "a/b", "%2e%2e", "../../secrets/x"} {
+	for _, name := range []string{"..", ".", "a/b", "%2e%2e", "../../secrets/x", strings.Repeat("x", 254)} {
 		of := frame.Owner{APIVersion: "example.com/v1", Kind: "Set", Name: name, UID: "u-set"}
 		if _, known := f.above(t.Context(), time.Now().Add(time.Minute), "", "a", &of); known {
 			t.Errorf("%q is known", name)

@@ -30,6 +30,8 @@ const (
 	// maxAnswers are kept, those that were used last, and each for keptFor after its look-up.
 	maxAnswers = 10_000
 	keptFor    = 24 * time.Hour
+	// maxText bounds what an object says of its controller, in bytes. Names of workloads are no longer.
+	maxText = 253
 )
 
 // Finder looks owners up for all targets. Its methods may be called concurrently. A nil Finder
@@ -134,6 +136,9 @@ func (f *Finder) above(ctx context.Context, until time.Time, scope, namespace st
 	group, _, ok := strings.Cut(of.APIVersion, "/")
 	if !ok {
 		group = ""
+	}
+	if len(of.Name) > maxText || len(of.Kind) > maxText || len(of.UID) > maxText || len(group) > maxText {
+		return nil, false // no request is made of it, and no answer kept
 	}
 	key := ownerKey{kind{group, of.Kind}, namespace, of.Name, of.UID}
 	var last answer

@@ -21,7 +21,7 @@ func (t *Feed) NoteHeldBack(e *index.Entry, rv uint64) {
 	}
 	t.Index.Skip(e, rv)
 	h := t.Index.Handle(e)
-	delete(t.Dropped.Doubtful, h)
+	delete(t.Dropped.Candidates, h)
 	t.Undecided = slices.DeleteFunc(t.Undecided, func(u Undecided) bool { return u.Entry == h })
 }
 

@@ -23,15 +23,15 @@ type Dropped struct {
 	// in the index still.
 	Objects  int
 	Unsifted bool
-	// Doubtful are entries that may be such, by revision, until the stream has passed
+	// Candidates are entries that may be such, by revision, until the stream has passed
 	// until.
-	Doubtful map[index.Handle]uint64
-	Until    uint64
+	Candidates map[index.Handle]uint64
+	Until      uint64
 }
 
 // Marked is what the mark has to say.
 func (d *Dropped) Marked(before int) int {
-	if d.Unsifted || len(d.Doubtful) > 0 {
+	if d.Unsifted || len(d.Candidates) > 0 {
 		return before
 	}
 	return d.Objects

@@ -15,7 +15,7 @@ import (
 // out what was dropped. The mark says that there is something; namespaces are known
 // without asking, and for the other selectors a list, metadata only, at the very
 // revision of the mark holds what the index should. Where etcd has forgotten that,
-// a current list shows the doubtful objects, and the watch, which resumes at the checkpoint,
+// a current list shows the objects that may have been dropped, and the watch, which resumes at the checkpoint,
 // tells of each end since: what it says nothing of was dropped.
 
 // drop forgets an object that is there and that an edit has dropped.
@@ -36,18 +36,18 @@ func (t *Decider) SiftNamespaces() {
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 }
 
-// SettleDropped drops the doubtful objects of which the watch has brought no event.
+// SettleDropped drops the candidates of which the watch has brought no event.
 func (t *Decider) SettleDropped() {
-	if len(t.Dropped.Doubtful) > 0 && t.Dropped.Until != 0 && t.Cursor >= t.Dropped.Until {
-		t.DropDoubtful()
+	if len(t.Dropped.Candidates) > 0 && t.Dropped.Until != 0 && t.Cursor >= t.Dropped.Until {
+		t.DropCandidates()
 	}
 }
 
-// DropDoubtful drops the doubtful objects that have had no event since.
-func (t *Decider) DropDoubtful() {
-	doubtful := t.Dropped.Doubtful
+// DropCandidates drops the candidates that have had no event since.
+func (t *Decider) DropCandidates() {
+	candidates := t.Dropped.Candidates
 	t.Dropped = feed.Dropped{}
-	for h, rv := range doubtful {
+	for h, rv := range candidates {
 		if e := t.Index.ByHandle(h); e != nil && e.RV == rv {
 			t.drop(e)
 		}
@@ -55,9 +55,9 @@ func (t *Decider) DropDoubtful() {
 	t.Marks.Soon()
 }
 
-// endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as
+// endMaybeDropped ends an entry that may have been dropped and that a list at rv did not hold: it was dropped, as
 // far as anybody can say, unless it is gone.
-func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
+func (t *Decider) endMaybeDropped(ctx context.Context, e *index.Entry, rv uint64) error {
 	_, there, err := t.stillThere(ctx, e, 0)
 	if err != nil && !errors.Is(err, listwatch.ErrLasting) {
 		return err
@@ -69,8 +69,8 @@ func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) er
 	return nil
 }
 
-// Doubts reports whether an entry may have been dropped.
-func (t *Decider) Doubts(e *index.Entry) bool {
-	_, ok := t.Dropped.Doubtful[t.Index.Handle(e)]
+// MayBeDropped reports whether an entry may have been dropped.
+func (t *Decider) MayBeDropped(e *index.Entry) bool {
+	_, ok := t.Dropped.Candidates[t.Index.Handle(e)]
 	return ok
 }

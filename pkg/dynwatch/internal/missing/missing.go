@@ -63,8 +63,8 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
-	if t.Doubts(e) {
-		return t.endDoubtful(ctx, e, rv)
+	if t.MayBeDropped(e) {
+		return t.endMaybeDropped(ctx, e, rv)
 	}
 	if !t.mayExist(e) {
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
@@ -99,7 +99,7 @@ func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o 
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
 func (t *Decider) mayExist(e *index.Entry) bool {
-	edited := t.Doubts(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
+	edited := t.MayBeDropped(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
 	return t.Source.Resource.Loses() || edited && t.Spec.Selects()
 }
 
@@ -232,8 +232,8 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
-	if t.Doubts(e) {
-		return t.endDoubtful(ctx, e, at)
+	if t.MayBeDropped(e) {
+		return t.endMaybeDropped(ctx, e, at)
 	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *Coverage) filteredOut(namespace string) (frames []LeftFrame, after uint
 // BeginWith notes that a namespace began with a list at rv, with the stream at cursor.
 func (c *Coverage) BeginWith(a *Arrival, rv, cursor uint64) {
 	c.listed[a.Namespace], c.skipped[a.Namespace] = rv, max(a.After, cursor)
-	if _, doubtful := c.doubtful[a.Namespace]; doubtful {
+	if _, candidates := c.candidates[a.Namespace]; candidates {
 		c.skipped[a.Namespace] = cursor // it may have matched throughout
 	}
 }

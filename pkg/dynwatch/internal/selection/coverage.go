@@ -61,8 +61,8 @@ type Coverage struct {
 	Apart   bool
 	resumed bool
 	// turning are those of which the log may hold more or less than what at says;
-	// doubtful those of which a process before this one said so.
-	turning, doubtful map[string]struct{}
+	// candidates those of which a process before this one said so.
+	turning, candidates map[string]struct{}
 }
 
 // Departure is how a namespace stops to be covered. Until is the revision that the
@@ -158,7 +158,7 @@ func (c *Coverage) LeftOutSince(namespace string, rv uint64) { c.leftOut.begin(n
 func (c *Coverage) ForgetLeftOut(since uint64) { c.leftOut.forget(since) }
 
 // Sure says that the stream and the log agree about a namespace.
-func (c *Coverage) Sure(namespace string) { delete(c.doubtful, namespace) }
+func (c *Coverage) Sure(namespace string) { delete(c.candidates, namespace) }
 
 // Skips reports whether a frame is of a state that the list of its namespace did not hold, and
 // since when such states may be missing. It does so once for each namespace.

@@ -30,7 +30,7 @@ type Mark struct {
 func (c *Coverage) Mark() Mark {
 	all := make(map[string]struct{})
 	maps.Copy(all, c.turning)
-	maps.Copy(all, c.doubtful)
+	maps.Copy(all, c.candidates)
 	for name := range c.leaving {
 		all[name] = struct{}{}
 	}
@@ -64,7 +64,7 @@ func (c *Coverage) Begin(now *Viewed, ahead uint64) {
 	c.covered = now.matching
 	c.moveTo(now)
 	c.leaving, c.listed = make(map[string]Departure), make(map[string]uint64)
-	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
+	c.turning, c.candidates = make(map[string]struct{}), make(map[string]struct{})
 	c.skipped = make(map[string]uint64)
 	c.Due, c.ahead = true, max(c.ahead, ahead)
 }
@@ -91,7 +91,7 @@ func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) 
 	}
 	for name := range strings.SplitSeq(m.Turning, ",") {
 		if name != "" {
-			c.doubtful[name] = struct{}{}
+			c.candidates[name] = struct{}{}
 		}
 	}
 	c.leftOut.forget(rv)
@@ -99,7 +99,7 @@ func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) 
 	if err := c.coverThen(ctx, m, rv); err != nil {
 		return false, err
 	}
-	for name := range c.doubtful {
+	for name := range c.candidates {
 		c.covered = c.covered.without(name)
 		// If it does not match any more by the time that the target looks at it, it leaves: the log may
 		// have some of its objects.
@@ -126,8 +126,8 @@ func (c *Coverage) missingAfter(namespace string, m Mark, rv uint64) uint64 {
 // Concerns reports whether a namespace is covered or was on its way at the mark.
 func (c *Coverage) Concerns(namespace string) bool {
 	_, leaving := c.leaving[namespace]
-	_, doubtful := c.doubtful[namespace]
-	return leaving || doubtful || c.covered.has(namespace)
+	_, candidates := c.candidates[namespace]
+	return leaving || candidates || c.covered.has(namespace)
 }
 
 // coverThen makes covered what it was at a mark.
@@ -136,7 +136,7 @@ func (c *Coverage) coverThen(ctx context.Context, m Mark, rv uint64) error {
 	if !same {
 		then, err := c.Namespaces.matchingAt(ctx, m.At, c.rule)
 		if listwatch.Expired(err) || listwatch.Unsupported(err) {
-			clear(c.doubtful)
+			clear(c.candidates)
 			return ErrForgotten
 		}
 		if err != nil {
@@ -144,7 +144,7 @@ func (c *Coverage) coverThen(ctx context.Context, m Mark, rv uint64) error {
 		}
 		c.covered, c.at, c.passed = nameSetOf(maps.Keys(then)), m.At, m.At
 	}
-	if same && len(c.doubtful) == 0 || c.Apart || m.At >= rv || rv > newest {
+	if same && len(c.candidates) == 0 || c.Apart || m.At >= rv || rv > newest {
 		return nil
 	}
 	// Of the namespaces that matched at the stream's revision, and were not covered yet, the

@@ -106,15 +106,15 @@ func (t *Sweeper) Sift(ctx context.Context) error {
 			return err
 		}
 	}
-	found := feed.Dropped{Doubtful: make(map[index.Handle]uint64), Until: until}
+	found := feed.Dropped{Candidates: make(map[index.Handle]uint64), Until: until}
 	for e := range t.Index.All() {
 		if e.Sweep != number && e.RV <= at && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			found.Doubtful[t.Index.Handle(e)] = e.RV
+			found.Candidates[t.Index.Handle(e)] = e.RV
 		}
 	}
 	t.Dropped = found
 	if exact {
-		t.DropDoubtful()
+		t.DropCandidates()
 	}
 	return nil
 }

@@ -179,6 +179,6 @@ func (t *Sweeper) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (
 func (t *Sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
 	c.Note(t.Index, e, d)
 	if e == nil {
-		c.NoteReturned(t.Lost, d, t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
+		c.NoteReturned(t.Lost, d, t.Dropped.Objects == 0 && len(t.Dropped.Candidates) == 0)
 	}
 }

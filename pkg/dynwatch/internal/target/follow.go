@@ -228,8 +228,8 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if err != nil {
 		return err
 	}
-	if !leftOut && len(t.Dropped.Doubtful) > 0 {
-		delete(t.Dropped.Doubtful, t.Index.Handle(t.Index.Get(namespace, name))) // what was dropped has no frames
+	if !leftOut && len(t.Dropped.Candidates) > 0 {
+		delete(t.Dropped.Candidates, t.Index.Handle(t.Index.Get(namespace, name))) // what was dropped has no frames
 	}
 	switch {
 	case leftOut: // but the cursor moves on

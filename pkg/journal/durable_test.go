@@ -84,6 +84,23 @@ func TestLeavingIsDurable(t *testing.T) {
 	}
 }
 
+// TestNewSinkTakesNothing: the first snapshot of a sink has what is readable wait for the disk again. A
+// sink that is about to read it gets it later, and no gap.
+func TestNewSinkTakesNothing(t *testing.T) {
+	s := newStateTest(t, true)
+	other := s.logTest.cursor("other", journal.FromNow)
+	answer, _ := s.holdSyncs()
+	s.change()
+	to := journal.Readable(s.Journal)
+	s.wantNoState()
+	entries, err := journal.UpTo(other, to)
+	if s.ok(err); len(entries) > 0 {
+		t.Errorf("before the sync: %q", show(entries))
+	}
+	answer()
+	s.want(other, "modified a2")
+}
+
 // stateTest is a journal with an object, and a sink that gets a snapshot.
 type stateTest struct {
 	*logTest

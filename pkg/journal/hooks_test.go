@@ -39,11 +39,11 @@ func SyncAll(ctx context.Context, j *Journal) error { return j.log.Sync(ctx) }
 
 // Clear removes all that is not needed, not just where much of a segment is not.
 func Clear(ctx context.Context, j *Journal, short bool) error {
-	if err := j.log.Sync(ctx); err != nil {
-		return err
-	}
 	p, err := j.policy(short)
 	if p == nil || err != nil {
+		return err
+	}
+	if err := j.log.Sync(ctx); err != nil {
 		return err
 	}
 	return j.log.Compact(p, 100)
@@ -81,6 +81,12 @@ func Poll(ctx context.Context, c *Cursor, limit int) ([]Entry, error) {
 
 // FromLog is the part of a Read behind the look at whether a snapshot is to advance.
 func FromLog(c *Cursor, limit int) ([]Entry, error) { return c.fromLog(limit) }
+
+// UpTo is the part of a Read behind the look at what is readable.
+func UpTo(c *Cursor, to uint64) ([]Entry, error) { return c.upTo(to, 100) }
+
+// Readable is the newest sequence that may be read.
+func Readable(j *Journal) uint64 { return j.log.Readable() }
 
 // WithSegment sets the size of segments, in bytes.
 func WithSegment(c Config, size int64) Config {

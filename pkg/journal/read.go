@@ -112,18 +112,23 @@ func (c *Cursor) dequeue(limit int) []Entry {
 
 // fromLog returns the next events of the log. It counts what is missing in between.
 func (c *Cursor) fromLog(limit int) (entries []Entry, err error) {
-	c.mu.Lock()
-	next := c.next
-	c.mu.Unlock()
 	to := c.journal.log.Readable()
 	if c.states != nil {
 		to = c.states.bound(to)
 	}
+	return c.upTo(to, limit)
+}
+
+// upTo returns the next events up to a sequence that was readable.
+func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
+	c.mu.Lock()
+	next := c.next
+	c.mu.Unlock()
 	if next > to {
 		return nil, nil
 	}
-	found, err := c.find(next, to, limit)
-	if err != nil {
+	found, none, err := c.find(next, to, limit)
+	if err != nil || len(found) == 0 && !none {
 		return nil, err
 	}
 	for i := range found {
@@ -133,7 +138,7 @@ func (c *Cursor) fromLog(limit int) (entries []Entry, err error) {
 			entries = append(entries, e)
 		}
 	}
-	if len(found) == 0 {
+	if none {
 		entries = c.declare(entries, next, to+1)
 		next = to + 1
 	}
@@ -144,21 +149,23 @@ func (c *Cursor) fromLog(limit int) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// find returns some of the events between two sequences, from memory or from files; none if there
-// are none.
-func (c *Cursor) find(next, to uint64, limit int) (found []wal.Entry, err error) {
+// find returns some of the events between two sequences, from memory or from files. None is true if the
+// log has none there. Without events and without that, what was readable waits for the disk again, as
+// the first snapshot of another sink may have it do.
+func (c *Cursor) find(next, to uint64, limit int) (found []wal.Entry, none bool, err error) {
 	found, behind := c.journal.log.Tail(next, to, limit)
 	if behind {
 		if c.files == nil {
 			c.files = c.journal.log.NewReader(next)
 		}
-		return c.files.Next(to, limit)
+		found, err = c.files.Next(to, limit)
+		return found, len(found) == 0, err
 	}
 	if c.files != nil {
 		c.files.Close()
 		c.files = nil
 	}
-	return found, nil
+	return found, false, nil
 }
 
 // declare adds a gap event if events between two sequences were removed unread.

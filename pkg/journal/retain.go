@@ -115,11 +115,11 @@ func (j *Journal) Compact(ctx context.Context, short bool) error {
 			return err
 		}
 	}
-	if err := j.log.Sync(ctx); err != nil { // what the positions count on must be durable
-		return err
-	}
 	p, err := j.policy(short)
 	if p == nil || err != nil {
+		return err
+	}
+	if err := j.log.Sync(ctx); err != nil { // the positions that it counts on must be durable
 		return err
 	}
 	if !short {

@@ -41,7 +41,7 @@ func (t *tail) from(seq uint64) []Entry {
 }
 
 // Tail returns copies of at most limit of the newest events between two sequences, as far as they are
-// readable. Behind is true if the memory begins later.
+// readable. Behind is true if the memory begins later: events are in files then, if there are any.
 func (l *Log) Tail(next, to uint64, limit int) (entries []Entry, behind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

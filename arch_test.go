@@ -112,6 +112,7 @@ func arrows() map[string]arrow {
 			never: append(ours("pkg/sink", "pkg/journal/journaltest", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
+		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "pkg/internal")},
 		// What all parts of a target share knows none of them, and they know neither each
 		// other nor the loop.
 		"pkg/dynwatch/internal/feed":       {never: watching("target", "resolve", "reconcile", "namespaces", "audit", "resnapshot", "sweep", "missing")},

@@ -505,6 +505,37 @@ func TestMalformedObjectUnderASelector(t *testing.T) {
 	}
 }
 
+// A DELETED frame whose object cannot be read may say that the object has left the selection.
+func TestMalformedEndsUnderASelector(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "leaves", "yes") // 101
+	api.put("a", "ends", "yes")   // 102
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() {
+		api.mangle = func(s string) string {
+			if strings.Contains(s, `"103","labels":{"on":"yes"`) || strings.Contains(s, `"104"`) {
+				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1) // the objects of the DELETED frames
+			}
+			return s
+		}
+	})
+	api.put("a", "leaves", "no")  // 103
+	api.del("a", "ends")          // 104
+	api.put("a", "leaves", "yes") // 105
+	r.caughtUp()
+	want := []string{"left a/leaves uid-1 103<101", "deleted a/ends uid-2 104<102", "entered a/leaves uid-1 105<103"}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+	if len(r.log.rejected) != 2 {
+		t.Errorf("rejected %+v", r.log.rejected)
+	}
+}
+
 // Of objects whose beginning no watch brought, one leaves the selector and one is deleted:
 // what was never told of has nowhere to leave.
 func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {

@@ -46,8 +46,8 @@ func mutants() []mutant {
 			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},
 		},
 		{
-			name: "uid-ignored", file: "pkg/dynwatch/internal/sweep/apply.go",
-			old: "if e != nil && !t.Index.IsUID(e, o.UID) {\n\t\tif o.ResourceVersion <= e.RV {", new: "if e != nil && t.Index.IsUID(e, \"\") {\n\t\tif o.ResourceVersion <= e.RV {",
+			name: "uid-ignored", file: "pkg/dynwatch/internal/feed/known.go",
+			old: "if t.Index.IsUID(e, id.UID) {", new: "if !t.Index.IsUID(e, \"\") {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
@@ -93,8 +93,8 @@ func mutants() []mutant {
 			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I2", "I3", "I14", "I6", "I12"},
 		},
 		{
-			name: "known-revision-announced-again", file: "pkg/dynwatch/internal/sweep/apply.go",
-			old: "case e != nil && o.ResourceVersion <= t.Index.Newest(e) &&", new: "case e != nil && o.ResourceVersion < t.Index.Newest(e) &&",
+			name: "known-revision-announced-again", file: "pkg/dynwatch/internal/decide/decide.go",
+			old: "s.Unreadable || s.RV <= k.Newest", new: "s.Unreadable || s.RV < k.Newest",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
@@ -144,8 +144,8 @@ func mutants() []mutant {
 			faults: "N25-tenant-large-history", duration: 2 * time.Minute, caughtBy: []string{"I1", "I2", "I9", "I19"},
 		},
 		{
-			name: "left-is-deleted", file: "pkg/dynwatch/internal/missing/missing.go",
-			old: "t.End(ctx, event.Left, e, now, o.ResourceVersion, false)", new: "t.End(ctx, event.Deleted, e, now, o.ResourceVersion, false)",
+			name: "left-is-deleted", file: "pkg/dynwatch/internal/decide/decide.go",
+			old: "d.Ask, d.IfExists = true, event.Left", new: "d.Ask, d.IfExists = true, event.Deleted",
 			faults: "N7-reset-watches", caughtBy: []string{"I3", "I5"},
 		},
 		{

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -26,36 +26,34 @@ type Decider struct{ *feed.Feed }
 // New returns the Decider of a feed.
 func New(f *feed.Feed) *Decider { return &Decider{f} }
 
-// EndGone emits the end of an object for which a DELETED frame o came. If the object was
-// never announced, only its deletion counts: it cannot leave where it never was.
-func (t *Decider) EndGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
-	if !t.Source.Resource.Loses() {
-		return t.End(ctx, event.Deleted, e, o, o.ResourceVersion, false)
+// EndGone emits the end of an object for which a DELETED frame came at revision rv, as decided: e is
+// nil if it was never announced, and o if it cannot be emitted.
+func (t *Decider) EndGone(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
+	if e == nil {
+		e = t.Index.Put(id)
+		h := t.Index.Handle(e)
+		defer func() {
+			if e := t.Index.ByHandle(h); e != nil {
+				t.Index.Remove(e) // what became of it is not known
+			}
+		}()
 	}
-	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
-	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err):
-		return t.postpone(ctx, e, o.ResourceVersion)
-	case err != nil:
-		return err
-	case still && !told:
+	op := d.Op
+	if d.Ask {
+		now, still, err := t.stillThere(ctx, e, rv)
+		switch {
+		case listwatch.Expired(err), listwatch.Unsupported(err):
+			return t.postpone(ctx, e, rv)
+		case err != nil:
+			return err
+		case still:
+			op, o = d.IfExists, now
+		}
+	}
+	if op == "" {
 		return nil
-	case still:
-		return t.End(ctx, event.Left, e, now, o.ResourceVersion, false)
-	default:
-		return t.End(ctx, event.Deleted, e, o, o.ResourceVersion, false)
 	}
-}
-
-// EndUntold is EndGone for an object that was never announced.
-func (t *Decider) EndUntold(ctx context.Context, o *frame.Object) error {
-	e := t.Index.Put(emit.IDOf(o))
-	h := t.Index.Handle(e)
-	err := t.EndGone(ctx, e, o, false)
-	if e := t.Index.ByHandle(h); e != nil {
-		t.Index.Remove(e) // what became of it is not known
-	}
-	return err
+	return t.End(ctx, op, e, o, rv, false)
 }
 
 // EndAbsent emits the end of an object that a list at rv did not hold.
@@ -175,36 +173,29 @@ func (t *Decider) Decide(ctx context.Context) error {
 	return t.Flush(ctx)
 }
 
-// ArrivalOp decides whether an object that came with an ADDED frame is new or has
-// entered the selection. If etcd has compacted the revision before, it is taken
-// for new.
-func (t *Decider) ArrivalOp(ctx context.Context, o *frame.Object) (event.Op, error) {
-	if !t.Spec.Selects() {
-		return event.Added, nil
+// ExistedAt reports whether the object existed at a revision, outside of the selection. If etcd has
+// compacted that, it is taken for new.
+func (t *Decider) ExistedAt(ctx context.Context, o *frame.Object, rv uint64) (bool, error) {
+	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, rv)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return bad.UID == o.UID, nil // it was there, in whatever state
 	}
-	return t.AddedOrEntered(ctx, o, o.ResourceVersion-1)
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return false, nil
+	case errors.Is(err, listwatch.ErrOutside):
+		return t.Source.Resource.Loses(), nil
+	}
+	return err == nil && ok && then.UID == o.UID, err
 }
 
 // AddedOrEntered asks whether the object existed at the revision before.
 func (t *Decider) AddedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
-	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, before)
-	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		then, ok, err = frame.Object{UID: bad.UID}, true, nil // it was there, in whatever state
+	there, err := t.ExistedAt(ctx, o, before)
+	if there {
+		return event.Entered, err
 	}
-	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err):
-		return event.Added, nil
-	case errors.Is(err, listwatch.ErrOutside) && t.Source.Resource.Loses():
-		return event.Entered, nil
-	case errors.Is(err, listwatch.ErrOutside):
-		return event.Added, nil
-	case err != nil:
-		return "", err
-	case ok && then.UID == o.UID:
-		return event.Entered, nil
-	default:
-		return event.Added, nil
-	}
+	return event.Added, err
 }
 
 // EndReplaced ends the entry if what cannot be passed on is another object.

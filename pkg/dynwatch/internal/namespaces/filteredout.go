@@ -49,5 +49,5 @@ func (t *Follower) tellLeft(ctx context.Context, f selection.LeftFrame) error {
 	if err != nil {
 		return err
 	}
-	return t.ApplyState(ctx, f.Kind, &o)
+	return t.ApplyEarlier(ctx, &o)
 }

@@ -6,97 +6,80 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/missing"
 	"github.com/informd/informd/pkg/event"
 )
 
 // RejectFrame stores a frame that cannot be emitted. A deletion is emitted all the same if
 // its object is known: only the last state is lost.
 func (t *Sweeper) RejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
-	if err := t.Reject(ctx, bad); err != nil {
+	if err := t.Reject(ctx, bad); err != nil || bad.UID == "" {
 		return err
 	}
-	e := t.Index.Get(bad.Namespace, bad.Name)
-	if e == nil || bad.ResourceVersion < e.RV {
-		return nil
-	}
-	var err error
-	if typ == watch.Deleted && t.Index.IsUID(e, bad.UID) {
-		err = t.End(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.RV+1), false)
-	} else {
-		err = t.EndReplaced(ctx, e, bad)
-	}
-	return errors.Join(err, t.Flush(ctx))
+	id := index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID}
+	s := decide.Seen{Kind: kindOf(typ), RV: bad.ResourceVersion, Unreadable: true}
+	k, e := t.Known(id)
+	return errors.Join(t.act(ctx, t.onFrame(k, s), id, e, s.RV, nil), t.Flush(ctx))
 }
 
 // Apply brings one live frame through the index into the log.
 func (t *Sweeper) Apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
-	if o.ResourceVersion < t.Cursor && !t.isLate(typ, o) {
-		return nil
-	}
-	if o.ResourceVersion <= t.EndedAt(o.Namespace, o.Name) {
-		return nil // the watch was resumed from before its end, see resume
-	}
-	return errors.Join(t.ApplyState(ctx, typ, o), t.Flush(ctx))
+	id := emit.IDOf(o)
+	k, e := t.Known(id)
+	d := t.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
+	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Flush(ctx))
 }
 
-// ApplyState is apply for what the cursor may be beyond of.
-func (t *Sweeper) ApplyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
-	e := t.Index.Get(o.Namespace, o.Name)
-	if e != nil && !t.Index.IsUID(e, o.UID) {
-		if o.ResourceVersion <= e.RV {
-			return nil
-		}
-		// The old object's end was not seen; under a name there is one at a time.
-		if err := t.End(ctx, event.Deleted, e, nil, missing.ReplacedAt(e, o.ResourceVersion), true); err != nil {
+// ApplyEarlier is Apply for a state that etcd has kept. The target has passed what came after it.
+func (t *Sweeper) ApplyEarlier(ctx context.Context, o *frame.Object) error {
+	id := emit.IDOf(o)
+	k, e := t.Known(id)
+	k.Ended = 0 // by a frame that came after it
+	d := t.onFrame(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion})
+	return t.act(ctx, d, id, e, o.ResourceVersion, o)
+}
+
+func kindOf(typ watch.EventType) decide.Kind {
+	if typ == watch.Deleted {
+		return decide.Gone
+	}
+	return decide.State
+}
+
+func (t *Sweeper) onFrame(k decide.Known, s decide.Seen) decide.Decision {
+	selects := t.Spec.Selects()
+	if s.Kind == decide.Gone {
+		selects = t.Source.Resource.Loses()
+	}
+	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects})
+}
+
+// act emits what was decided about a frame at revision rv. The index holds e under its name, nil
+// if nothing; o is nil if the frame's object is unreadable.
+func (t *Sweeper) act(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
+	if d.Replaced {
+		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
 			return err
 		}
 		e = nil
 	}
-	return t.applyTo(ctx, typ, o, e)
-}
-
-// applyTo is apply once it is known what the index holds of the frame's object.
-func (t *Sweeper) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *index.Entry) error {
 	switch {
-	case e != nil && o.ResourceVersion <= t.Index.Newest(e) && !t.endsAtLast(typ, o, e):
-		return nil // a reconcile already brought it
-	case typ == watch.Deleted && e == nil:
-		// Created in a gap and deleted here: it was never announced, but its deletion is part
-		// of the history that can be seen.
-		return t.EndUntold(ctx, o)
-	case typ == watch.Deleted:
-		return t.EndGone(ctx, e, o, true)
-	case e == nil:
-		op, err := t.ArrivalOp(ctx, o)
-		if err == nil && op == event.Entered {
-			err = t.CheckEntered(ctx, o, o.ResourceVersion)
+	case d.Op == "":
+		return nil
+	case d.Op == event.Deleted:
+		return t.EndGone(ctx, d, id, e, rv, o)
+	case d.Ask:
+		there, err := t.ExistedAt(ctx, o, rv-1)
+		if err == nil && there {
+			d.Op = d.IfExists
+			err = t.CheckEntered(ctx, o, rv)
 		}
 		if err != nil {
 			return err
 		}
-		return t.Announce(ctx, op, o, nil, false)
-	default:
-		return t.Announce(ctx, event.Modified, o, e, false)
 	}
-}
-
-// An API server on etcd sends the frames of a watch by ascending revision, and a deletion
-// at a revision of its own. Aggregated API servers with other storage do neither: they send
-// a DELETED frame with the object's last revision, and frames from before the position of
-// the watch. These rules hold for both kinds of servers. They compare a frame with the
-// object's own last event, and with the position only where nothing is known of the object.
-
-// isLate reports whether a frame from before the target's position can say something new. A
-// deletion of an unknown object does not: it was announced, or the object never was.
-func (t *Sweeper) isLate(typ watch.EventType, o *frame.Object) bool {
-	return typ != watch.Deleted || t.Index.Get(o.Namespace, o.Name) != nil
-}
-
-// endsAtLast reports whether a frame is the deletion of an entry's object at the last
-// revision that is known of it. On etcd a deletion has a newer revision than any state.
-func (t *Sweeper) endsAtLast(typ watch.EventType, o *frame.Object, e *index.Entry) bool {
-	return typ == watch.Deleted && (o.ResourceVersion == e.RV || o.ResourceVersion == t.Index.Newest(e))
+	return t.Announce(ctx, d.Op, o, e, false)
 }

@@ -5,8 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 )
 
 // Nearly all frames are new states of objects, with nothing unusual about them or the
@@ -21,17 +22,12 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
-	e := t.Index.Get(o.Namespace, o.Name)
-	op := event.Modified
-	switch {
-	case o.ResourceVersion < max(t.Cursor, t.Ahead), o.ResourceVersion <= t.EndedAt(o.Namespace, o.Name):
-		return false, t.gathered(ctx)
-	case e == nil:
-		op = event.Added
-	case !t.Index.IsUID(e, o.UID), o.ResourceVersion <= t.Index.Newest(e):
+	k, e := t.Known(emit.IDOf(o))
+	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{})
+	if d.Op == "" || d.Replaced || o.ResourceVersion < max(t.Cursor, t.Ahead) {
 		return false, t.gathered(ctx)
 	}
-	if err := t.Announce(ctx, op, o, e, false); err != nil {
+	if err := t.Announce(ctx, d.Op, o, e, false); err != nil {
 		return false, err
 	}
 	t.Ahead = o.ResourceVersion

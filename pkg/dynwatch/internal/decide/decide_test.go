@@ -1,0 +1,140 @@
+package decide_test
+
+import (
+	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/event"
+)
+
+// The rows of the table in the package comment.
+func TestFrames(t *testing.T) {
+	const position = 20
+	nothing := decide.Known{}
+	ended := decide.Known{Ended: 20}
+	same := decide.Known{Object: decide.Same, RV: 10, Newest: 10}
+	skipped := decide.Known{Object: decide.Same, RV: 10, Newest: 12} // by a change filter
+	other := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
+	state, gone := decide.State, decide.Gone
+	replaced := func(at uint64, then decide.Decision) decide.Decision {
+		then.Replaced, then.ReplacedAt = true, at
+		return then
+	}
+	added, modified, deleted := decide.Decision{Op: event.Added}, decide.Decision{Op: event.Modified}, decide.Decision{Op: event.Deleted}
+	for name, c := range map[string]struct {
+		known decide.Known
+		seen  decide.Seen
+		// want is without a selector, asked with one.
+		want, asked decide.Decision
+	}{
+		"nothing, state": {
+			nothing,
+			decide.Seen{Kind: state, RV: 25},
+			added,
+			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
+		},
+		"nothing, state from before the position": {
+			nothing,
+			decide.Seen{Kind: state, RV: 15},
+			added,
+			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
+		},
+		"nothing, deleted": {
+			nothing,
+			decide.Seen{Kind: gone, RV: 25},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true},
+		},
+		"nothing, deleted at the position": {
+			nothing,
+			decide.Seen{Kind: gone, RV: 20},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true},
+		},
+		"nothing, deleted before the position": {known: nothing, seen: decide.Seen{Kind: gone, RV: 19}},
+		"ended, state before the end":          {known: ended, seen: decide.Seen{Kind: state, RV: 19}},
+		"ended, deleted at the end":            {known: ended, seen: decide.Seen{Kind: gone, RV: 20}},
+		"ended, newer": {
+			ended,
+			decide.Seen{Kind: state, RV: 21},
+			added,
+			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
+		},
+		"same, newer":                      {same, decide.Seen{Kind: state, RV: 11}, modified, modified},
+		"same, at the known revision":      {known: same, seen: decide.Seen{Kind: state, RV: 10}},
+		"same, older":                      {known: same, seen: decide.Seen{Kind: state, RV: 9}},
+		"same, between event and skipped":  {known: skipped, seen: decide.Seen{Kind: state, RV: 11}},
+		"same, at the skipped revision":    {known: skipped, seen: decide.Seen{Kind: state, RV: 12}},
+		"same, newer than skipped":         {skipped, decide.Seen{Kind: state, RV: 13}, modified, modified},
+		"same, deleted before the event":   {known: same, seen: decide.Seen{Kind: gone, RV: 9}},
+		"same, deleted before the skipped": {known: skipped, seen: decide.Seen{Kind: gone, RV: 11}},
+		"same, deleted": {
+			same,
+			decide.Seen{Kind: gone, RV: 11},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
+		},
+		"same, deleted at the revision of the event": {
+			skipped,
+			decide.Seen{Kind: gone, RV: 10},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
+		},
+		"same, deleted at the skipped revision": {
+			skipped,
+			decide.Seen{Kind: gone, RV: 12},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
+		},
+		"same, its late deletion waits for an answer": {
+			known: decide.Known{Object: decide.Same, RV: 10, Newest: 10, Ended: 15}, seen: decide.Seen{Kind: gone, RV: 15},
+		},
+		"other, newer": {
+			other,
+			decide.Seen{Kind: state, RV: 15},
+			replaced(14, added),
+			replaced(14, decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered}),
+		},
+		"other, deleted": {
+			other,
+			decide.Seen{Kind: gone, RV: 15},
+			replaced(14, deleted),
+			replaced(14, decide.Decision{Op: event.Deleted, Ask: true}),
+		},
+		"other, not newer":                {known: other, seen: decide.Seen{Kind: state, RV: 10}},
+		"other, deleted, not newer":       {known: other, seen: decide.Seen{Kind: gone, RV: 10}},
+		"unreadable, nothing":             {known: nothing, seen: decide.Seen{Kind: state, RV: 25, Unreadable: true}},
+		"unreadable, nothing, deleted":    {known: nothing, seen: decide.Seen{Kind: gone, RV: 25, Unreadable: true}},
+		"unreadable, same, newer":         {known: same, seen: decide.Seen{Kind: state, RV: 11, Unreadable: true}},
+		"unreadable, same, deleted, late": {known: same, seen: decide.Seen{Kind: gone, RV: 9, Unreadable: true}},
+		"unreadable, same, deleted": {
+			same,
+			decide.Seen{Kind: gone, RV: 11, Unreadable: true},
+			deleted,
+			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
+		},
+		"unreadable, other": {
+			other, decide.Seen{Kind: state, RV: 15, Unreadable: true}, replaced(14, decide.Decision{}), replaced(14, decide.Decision{}),
+		},
+		"unreadable, other, not newer": {known: other, seen: decide.Seen{Kind: state, RV: 10, Unreadable: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := decide.Decide(c.known, c.seen, decide.Rules{Position: position}); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if got := decide.Decide(c.known, c.seen, decide.Rules{Position: position, Selects: true}); got != c.asked {
+				t.Errorf("under a selector: got %+v, want %+v", got, c.asked)
+			}
+		})
+	}
+}
+
+func TestDecideAllocatesNothing(t *testing.T) {
+	k := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
+	var d decide.Decision
+	if n := testing.AllocsPerRun(100, func() {
+		d = decide.Decide(k, decide.Seen{Kind: decide.State, RV: 11}, decide.Rules{Position: 10})
+	}); n != 0 || !d.Replaced {
+		t.Errorf("%v allocations, decision %+v", n, d)
+	}
+}

@@ -1,0 +1,34 @@
+// Package decide says what an observation of an object means: which events follow from it, given
+// what the log holds of the object's name. It is pure: no log, no API server, no clock.
+//
+// Frames of a watch. "Newer" compares with the newest revision at which the object is known to
+// have existed, or with the last event of another object.
+//
+//	log holds       frame                           result
+//	nothing         ADDED, MODIFIED                 added
+//	nothing         DELETED, not before position    deleted: it was created in a gap
+//	nothing         DELETED, before the position    nothing: its end is in the log, or it never was
+//	ended           not newer than the end          nothing: the watch was resumed before the end
+//	same object     ADDED, MODIFIED, newer          modified
+//	same object     ADDED, MODIFIED, not newer      nothing
+//	same object     DELETED, newer                  deleted
+//	same object     DELETED, at a known revision    deleted: servers without etcd
+//	same object     DELETED, older                  nothing
+//	other object    newer                           deleted (the other one, at the revision
+//	                                                before), then as for nothing
+//	other object    not newer                       nothing
+//
+// An API server on etcd sends the frames of a watch by ascending revision, and a deletion at a
+// revision of its own. Aggregated API servers with other storage do neither: they send a DELETED
+// frame with the object's last revision, and frames from before the position of the watch. So a
+// frame is compared with the object's own last event, and with the position only where nothing is
+// known of the object.
+//
+// Under a label or field selector, the API server sends ADDED also for an object that begins to
+// match, and DELETED for one that no longer does. Then the decision asks whether the API server
+// has the object without the selector. If it has, added becomes entered, deleted becomes left, and
+// the deletion of an object that was never announced becomes nothing.
+//
+// An unreadable object has no event of its own but its end, if it was announced. The end of another
+// object that it replaces is announced as well.
+package decide

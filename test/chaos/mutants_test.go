@@ -46,13 +46,13 @@ func mutants() []mutant {
 			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},
 		},
 		{
-			name: "uid-ignored", file: "pkg/dynwatch/internal/feed/known.go",
-			old: "if t.Index.IsUID(e, id.UID) {", new: "if !t.Index.IsUID(e, \"\") {",
+			name: "uid-ignored", file: "pkg/dynwatch/internal/index/known.go",
+			old: "if x.IsUID(e, uid) {", new: "if !x.IsUID(e, \"\") {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/sweep/compare.go",
-			old: "(e == nil || !t.Index.IsUID(e, m.UID) || m.RV > t.Index.Newest(e))", new: "(e == nil || m.RV > t.Index.Newest(e) && t.Index.IsUID(e, m.UID))",
+			old: "!fromWatch && (d.Replaced || d.Op != \"\")", new: "!fromWatch && !d.Replaced && d.Op != \"\"",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -94,7 +94,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "known-revision-announced-again", file: "pkg/dynwatch/internal/decide/decide.go",
-			old: "s.Unreadable || s.RV <= k.Newest", new: "s.Unreadable || s.RV < k.Newest",
+			old: "case s.RV <= k.Newest:", new: "case s.RV < k.Newest:",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{

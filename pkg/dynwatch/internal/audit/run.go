@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -125,12 +125,13 @@ func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool, heldBa
 		if e != nil {
 			e.Sweep = r.number
 		}
-		if e != nil && x.IsUID(e, d.UID) && x.Newest(e) < d.RV && heldBack(e, d.RV) {
+		k := x.Known(e, d.UID)
+		if k.Object == decide.Same && k.Newest < d.RV && heldBack(e, d.RV) {
 			if r.unseen++; r.unseen > maxUnseen {
 				continue
 			}
 		}
-		if e == nil || x.Newest(e) < d.RV || !x.IsUID(e, d.UID) && e.RV <= d.RV || x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
+		if d.RV != 0 && (k.Object != decide.Same || k.Newest != d.RV) {
 			r.suspect(d)
 		}
 	}
@@ -181,9 +182,9 @@ func (r *Run) Settled(cursor, resume uint64, tick time.Duration) bool {
 // has brought the index to the list's state or beyond it, or etcd does not confirm the list.
 func (r *Run) Read(ctx context.Context, source *listwatch.Source, x *index.Index, d listwatch.Listed, cursor uint64) (o frame.Object, there, open bool, err error) {
 	e := x.Get(d.Namespace, d.Name)
-	older := x.Contradicts(e, d.UID, d.RV, r.RV)
+	k := x.Known(e, d.UID)
 	switch {
-	case e != nil && (e.RV > r.RV || x.IsUID(e, d.UID) && x.Newest(e) >= d.RV && !older):
+	case k.RV > r.RV, k.Object == decide.Same && k.Newest >= d.RV && !k.Contradicts(d.RV, r.RV):
 		return o, false, false, nil
 	case e == nil && d.RV == 0:
 		return o, false, false, nil

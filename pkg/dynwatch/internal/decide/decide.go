@@ -21,9 +21,13 @@ type Known struct {
 	// RV is the revision of the object's last event. Newest is the newest revision at which it is
 	// known to have existed: change filters skip states, which then have no event.
 	RV, Newest uint64
-	// Ended is the newest revision at which an object of the name has ended, as far as the watch
-	// can bring that once more; 0 if none has.
-	Ended uint64
+	// Past is the revision up to which the log has all that happened to the name, 0 if that is the
+	// object's own last event: an object of it has ended there, or its namespace was listed there.
+	Past uint64
+	// Left: the object is unknown, and the last event of the listed one is that it has left.
+	Left bool
+	// Restored: etcd was restored since the last event. Revisions do not compare with it.
+	Restored bool
 }
 
 // Kind says how an object was observed.
@@ -35,12 +39,15 @@ const (
 	State Kind = iota
 	// Gone is a DELETED frame.
 	Gone
+	// Listed is an object in a list.
+	Listed
 )
 
 // Seen is one observation of an object.
 type Seen struct {
 	Kind Kind
-	RV   uint64
+	// RV is the revision of the object, 0 if that of a listed one is unreadable.
+	RV uint64
 	// Unreadable: no event can have the object. Its identity is known.
 	Unreadable bool
 }
@@ -51,6 +58,10 @@ type Rules struct {
 	Position uint64
 	// Selects: an object can enter the selection, or leave it, while it exists.
 	Selects bool
+	// Arrival is the event of an object that was unknown.
+	Arrival event.Op
+	// Repeat: a known object is to be announced, whether it has changed or not.
+	Repeat bool
 }
 
 // Decision is what an observation means: at most two events.
@@ -62,26 +73,35 @@ type Decision struct {
 	// Op is the event that follows for the observed object, empty for none.
 	Op event.Op
 	// Ask: Op holds if the API server, asked for the name without the selector, does not have the
-	// object: before the revision of a state, or at that of an end. If it has, IfExists holds,
+	// object: before the observed state, or at the revision of the end. If it has, IfExists holds,
 	// empty for none.
 	Ask      bool
 	IfExists event.Op
+	// Compare: Op holds if the content differs from that of the last event.
+	Compare bool
 }
 
 // Decide decides what an observation of an object means, given what the log holds of its name.
 func Decide(k Known, s Seen, r Rules) Decision {
 	switch {
-	case s.RV <= k.Ended:
+	case k.Left && s.Kind == Listed && !s.Unreadable:
+		return Decision{Op: event.Entered}
+	case !s.newer(k.Past):
 		return Decision{}
 	case k.Object == Same && s.Kind == Gone:
 		return end(k, s, r)
 	case k.Object == Same:
-		return state(k, s)
-	case k.Object == Other && s.RV <= k.RV:
+		return state(k, s, r)
+	case k.Object == Other && !k.Restored && !s.newer(k.RV):
 		return Decision{}
 	case k.Object == Other:
 		d := first(s, r)
+		// Before the observed object, so that a process that dies between the two events finds
+		// the end in the log and does not take the other object for what ended there.
 		d.Replaced, d.ReplacedAt = true, s.RV-1
+		if s.RV == 0 {
+			d.ReplacedAt = k.RV + 1
+		}
 		return d
 	case s.Kind == Gone && s.RV < r.Position:
 		return Decision{}
@@ -89,6 +109,9 @@ func Decide(k Known, s Seen, r Rules) Decision {
 		return first(s, r)
 	}
 }
+
+// newer reports whether the object was observed at a newer revision. One that could not be read is.
+func (s Seen) newer(rv uint64) bool { return s.RV > rv || s.RV == 0 && s.Unreadable }
 
 // first decides about an object that the log does not hold.
 func first(s Seen, r Rules) Decision {
@@ -98,15 +121,22 @@ func first(s Seen, r Rules) Decision {
 	case s.Kind == Gone:
 		return Decision{Op: event.Deleted, Ask: r.Selects} // what was never announced cannot leave
 	case r.Selects:
-		return Decision{Op: event.Added, Ask: true, IfExists: event.Entered}
+		return Decision{Op: r.Arrival, Ask: true, IfExists: event.Entered}
 	default:
-		return Decision{Op: event.Added}
+		return Decision{Op: r.Arrival}
 	}
 }
 
 // state decides about a state of the object that the log holds.
-func state(k Known, s Seen) Decision {
-	if s.Unreadable || s.RV <= k.Newest {
+func state(k Known, s Seen, r Rules) Decision {
+	switch {
+	case s.Unreadable:
+		return Decision{}
+	case r.Repeat:
+		return Decision{Op: event.Snapshot}
+	case k.Restored:
+		return Decision{Op: event.Modified, Compare: s.RV == k.RV}
+	case s.RV <= k.Newest:
 		return Decision{}
 	}
 	return Decision{Op: event.Modified}
@@ -122,4 +152,19 @@ func end(k Known, s Seen, r Rules) Decision {
 		d.Ask, d.IfExists = true, event.Left
 	}
 	return d
+}
+
+// Contradicts reports whether an answer at revision at, which shows an object at revision rv, cannot
+// be of the history that the log has: it is not older than the log, and shows the known object at an
+// older revision, or another one under its name that is not newer. All detection of rollbacks by
+// objects goes through this rule.
+func (k Known) Contradicts(rv, at uint64) bool {
+	switch {
+	case k.Object == Unknown || rv == 0 || at < k.Newest:
+		return false
+	case k.Object == Same:
+		return rv < k.Newest
+	default:
+		return rv <= k.RV
+	}
 }

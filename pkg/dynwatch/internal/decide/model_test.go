@@ -32,14 +32,16 @@ type name struct {
 	uid        string // empty without an object
 	rv, newest uint64
 	ended      uint64
+	left       string // the UID of the object that has left
 	position   uint64
 	acts       []act
 }
 
 func (n *name) known(uid string) decide.Known {
-	k := decide.Known{Ended: n.ended}
+	k := decide.Known{Past: n.ended}
 	switch {
 	case n.uid == "":
+		k.Left = n.left == uid
 		return k
 	case n.uid == uid:
 		k.Object = decide.Same
@@ -52,7 +54,7 @@ func (n *name) known(uid string) decide.Known {
 
 // take decides about an observation and does what was decided, as a target does.
 func (n *name) take(o observation, selects bool) {
-	d := decide.Decide(n.known(o.uid), o.Seen, decide.Rules{Position: n.position, Selects: selects})
+	d := decide.Decide(n.known(o.uid), o.Seen, decide.Rules{Position: n.position, Selects: selects, Arrival: event.Added})
 	if d.Replaced {
 		n.acts = append(n.acts, act{event.Deleted, n.uid, d.ReplacedAt})
 		n.uid = ""
@@ -62,10 +64,16 @@ func (n *name) take(o observation, selects bool) {
 	}
 	if d.Op != "" {
 		n.acts = append(n.acts, act{d.Op, o.uid, o.RV})
-		n.uid, n.rv, n.newest = o.uid, o.RV, o.RV
+		n.uid, n.rv, n.newest, n.left = o.uid, o.RV, o.RV, ""
 		if d.Op.Ends() {
 			n.uid = ""
 		}
+		if d.Op == event.Left {
+			n.left = o.uid
+		}
+	}
+	if o.Kind == decide.Listed {
+		return
 	}
 	n.position = max(n.position, o.RV)
 	if o.Kind == decide.Gone && o.RV == n.position {
@@ -84,7 +92,11 @@ func names(yield func(n name, end act) bool) {
 		}
 		for _, op := range []event.Op{event.Deleted, event.Left} {
 			for _, uid := range []string{"a", "b"} {
-				if position > 0 && !yield(name{position: position, ended: position}, act{op, uid, position}) {
+				n := name{position: position, ended: position}
+				if op == event.Left {
+					n.left = uid
+				}
+				if position > 0 && !yield(n, act{op, uid, position}) {
 					return
 				}
 			}
@@ -103,7 +115,7 @@ func names(yield func(n name, end act) bool) {
 
 func observations(yield func(observation) bool) {
 	for rv := uint64(1); rv <= revisions; rv++ {
-		for _, kind := range []decide.Kind{decide.State, decide.Gone} {
+		for _, kind := range []decide.Kind{decide.State, decide.Gone, decide.Listed} {
 			for _, uid := range []string{"a", "b"} {
 				for _, there := range []bool{false, true} {
 					if !yield(observation{decide.Seen{Kind: kind, RV: rv}, uid, there}) {
@@ -120,6 +132,9 @@ func TestEachObservationOfEachName(t *testing.T) {
 		for o := range observations {
 			if last.op == event.Deleted && last.uid == o.uid && o.RV > last.rv {
 				continue // no UID is used again
+			}
+			if k := before.known(o.uid); o.Kind == decide.Listed && k.Contradicts(o.RV, revisions) {
+				continue // etcd was restored
 			}
 			for _, selects := range []bool{false, true} {
 				check(t, before, last, o, selects)
@@ -139,7 +154,8 @@ func check(t *testing.T, before name, last act, o observation, selects bool) {
 		t.Errorf("%s: more than two events", what)
 	}
 	for _, a := range n.acts {
-		if a.rv < last.rv || a.rv == last.rv && !a.op.Ends() { // servers without etcd end at the last revision
+		entered := a.op == event.Entered && last.op == event.Left            // by another change than one of its own
+		if !entered && (a.rv < last.rv || a.rv == last.rv && !a.op.Ends()) { // servers without etcd end at the last revision
 			t.Errorf("%s: the revision does not rise", what)
 		}
 		if a.op.Ends() && last.op.Ends() && a.uid == last.uid && last.op == event.Deleted {
@@ -158,86 +174,177 @@ type history struct {
 	frames []observation
 	// want are the events, by revision.
 	want []act
+	// states are where the history stands at each revision.
+	states [revisions + 1]state
 }
 
 // state is where a history stands.
 type state struct {
 	uid     string // empty if no object exists
+	rv      uint64
 	matches bool
 	created int
 }
 
 // histories yields all histories of a name. With a selector, its objects can also match or not.
 func histories(selector bool, yield func(history)) {
-	var extend func(at uint64, s state, h history)
-	extend = func(at uint64, s state, h history) {
+	var extend func(at uint64, h history)
+	extend = func(at uint64, h history) {
 		if at > revisions {
 			yield(h)
 			return
 		}
-		next := func(s state, kind decide.Kind, uid string, there bool, op event.Op) {
-			longer := history{slices.Clone(h.frames), slices.Clone(h.want)}
-			if op != "" {
-				longer.frames = append(longer.frames, observation{decide.Seen{Kind: kind, RV: at}, uid, there})
-				longer.want = append(longer.want, act{op, uid, at})
+		s := h.states[at-1]
+		next := func(uid string, matches bool, op event.Op) {
+			longer := history{slices.Clone(h.frames), slices.Clone(h.want), h.states}
+			longer.states[at] = state{uid, at, matches, s.created}
+			frame := observation{decide.Seen{RV: at}, uid, uid == s.uid}
+			if uid != "" && s.uid == "" {
+				longer.states[at].created++
 			}
-			extend(at+1, s, longer)
+			if op.Ends() {
+				frame = observation{decide.Seen{Kind: decide.Gone, RV: at}, s.uid, uid != ""}
+			}
+			if op != "" {
+				longer.frames = append(longer.frames, frame)
+				longer.want = append(longer.want, act{op, frame.uid, at})
+			}
+			extend(at+1, longer)
 		}
-		next(s, 0, "", false, "") // another object changes
+		still := history{h.frames, h.want, h.states}
+		still.states[at] = s
+		extend(at+1, still) // another object changes
 		switch {
 		case s.uid == "" && s.created == 2:
 		case s.uid == "":
-			uid := string(rune('a' + s.created))
-			next(state{uid, true, s.created + 1}, decide.State, uid, false, event.Added)
+			next(string(rune('a'+s.created)), true, event.Added)
 			if selector {
-				next(state{uid, false, s.created + 1}, decide.State, uid, false, "")
+				next(string(rune('a'+s.created)), false, "")
 			}
 		case s.matches:
-			next(s, decide.State, s.uid, true, event.Modified)
-			next(state{"", false, s.created}, decide.Gone, s.uid, false, event.Deleted)
+			next(s.uid, true, event.Modified)
+			next("", false, event.Deleted)
 			if selector {
-				next(state{s.uid, false, s.created}, decide.Gone, s.uid, true, event.Left)
+				next(s.uid, false, event.Left)
 			}
 		default:
-			next(state{s.uid, true, s.created}, decide.State, s.uid, true, event.Entered)
-			next(state{"", false, s.created}, decide.Gone, s.uid, false, "")
+			next(s.uid, true, event.Entered)
+			next("", false, "")
 		}
 	}
-	extend(1, state{}, history{})
+	extend(1, history{})
 }
 
 // A watch brings a history once, is cut after any frame and resumed from any mark before: each change
 // is one event.
-func TestHistories(t *testing.T) {
+func TestFramesOfEachHistory(t *testing.T) {
 	for _, selector := range []bool{false, true} {
 		histories(selector, func(h history) {
 			for cut := range len(h.frames) + 1 {
 				for mark := range uint64(revisions + 1) {
-					n := name{}
-					ended := observation{}
-					for _, o := range h.frames[:cut] {
-						if n.take(o, selector); o.Kind == decide.Gone && o.RV > mark {
-							ended = o
-						}
-					}
-					if mark > n.position {
-						continue
-					}
-					// The log knows the ends after the mark.
-					n.position, n.ended = mark, ended.RV
-					for _, o := range h.frames {
-						if o.RV > mark {
-							restored := n.ended
-							if n.take(o, selector); restored > n.ended {
-								n.ended = restored // it is after the position
-							}
-						}
-					}
-					if !slices.Equal(n.acts, h.want) {
-						t.Errorf("history %v, cut after %d frames, resumed from %d: got %v", h.want, cut, mark, n.acts)
+					resume(t, h, selector, cut, mark)
+				}
+			}
+		})
+	}
+}
+
+func resume(t *testing.T, h history, selector bool, cut int, mark uint64) {
+	t.Helper()
+	n, ended := name{}, uint64(0)
+	for _, o := range h.frames[:cut] {
+		if n.take(o, selector); o.Kind == decide.Gone && o.RV > mark {
+			ended = o.RV
+		}
+	}
+	if mark > n.position {
+		return
+	}
+	n.position, n.ended = mark, ended // the log knows the ends after the mark
+	for _, o := range h.frames {
+		if o.RV > mark {
+			n.take(o, selector)
+			n.ended = max(n.ended, ended)
+		}
+	}
+	if !slices.Equal(n.acts, h.want) {
+		t.Errorf("history %v, cut after %d frames, resumed from %d: got %v", h.want, cut, mark, n.acts)
+	}
+}
+
+// list takes a list of a history at revision at.
+func (n *name) list(t *testing.T, h history, at uint64, selector bool) {
+	t.Helper()
+	s := h.states[at]
+	if !s.matches {
+		if n.uid != "" && n.rv <= at { // absent
+			n.acts = append(n.acts, act{event.Deleted, n.uid, at})
+			n.uid = ""
+		}
+		return
+	}
+	if n.known(s.uid).Contradicts(s.rv, at) {
+		t.Errorf("history %v: a list at %d contradicts %v", h.want, at, n.acts)
+	}
+	n.take(observation{decide.Seen{Kind: decide.Listed, RV: s.rv}, s.uid, h.states[n.position].uid == s.uid}, selector)
+}
+
+// A list may come after any frame, and the watch go on from any revision before it: in the end the
+// log has what there is, and each life has one end. A list from before the position tells nothing new
+// of an object that is known.
+func TestListsOfEachHistory(t *testing.T) {
+	for _, selector := range []bool{false, true} {
+		histories(selector, func(h history) {
+			for after := range uint64(revisions + 1) {
+				for at := range uint64(revisions + 1) {
+					for from := range at + 1 {
+						listBetween(t, h, selector, after, at, from)
 					}
 				}
 			}
 		})
+	}
+}
+
+func listBetween(t *testing.T, h history, selector bool, after, at, from uint64) {
+	t.Helper()
+	n := name{}
+	frames := func(from, to uint64) {
+		for _, o := range h.frames {
+			if from < o.RV && o.RV <= to {
+				n.take(o, selector)
+			}
+		}
+		n.position = max(n.position, to)
+	}
+	frames(0, after)
+	if at < after {
+		if before := len(n.acts); n.uid != "" {
+			if n.list(t, h, at, selector); len(n.acts) != before {
+				t.Errorf("history %v: a list at %d after frames to %d gives %v", h.want, at, after, n.acts[before:])
+			}
+		}
+		return
+	}
+	n.list(t, h, at, selector)
+	frames(max(from, after), revisions)
+	what := fmt.Sprintf("history %v, frames to %d, list at %d, frames from %d: %v", h.want, after, at, max(from, after), n.acts)
+	if s := h.states[revisions]; s.matches != (n.uid != "") || s.matches && (n.uid != s.uid || n.rv != s.rv) {
+		t.Errorf("%s: the log has %q at %d, want %+v", what, n.uid, n.rv, s)
+	}
+	open := ""
+	for _, a := range n.acts {
+		begins := a.op == event.Added || a.op == event.Entered
+		switch {
+		case begins && open == "":
+			open = a.uid
+		case !begins && open == a.uid:
+			if a.op.Ends() {
+				open = ""
+			}
+		case a.op == event.Deleted && open == "": // created in a gap
+		default:
+			t.Errorf("%s: %v is not expected", what, a)
+		}
 	}
 }

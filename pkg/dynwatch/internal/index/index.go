@@ -1,7 +1,7 @@
 // Package index keeps what a target remembers of each object: the UID and the
 // resourceVersion of its last event, and no content. It distinguishes a change, a deletion and a
 // re-creation, and holds a million objects: an entry takes about 130 bytes and no
-// pointer. It knows nothing of Kubernetes or of events.
+// pointer. It knows nothing of Kubernetes.
 package index
 
 import (

@@ -24,18 +24,3 @@ func (x *Index) ForgetSkipped() { x.skipped = nil }
 
 // Newest returns the newest revision of an entry's object that was announced or skipped.
 func (x *Index) Newest(e *Entry) uint64 { return max(e.RV, x.skipped[e]) }
-
-// Contradicts reports whether an answer at revision at cannot be of the history of the
-// entry: the answer is not older than the entry, and shows its object at an older
-// revision, or another object under its name that is not newer. All detection of
-// rollbacks by objects goes through this rule.
-func (x *Index) Contradicts(e *Entry, uid string, rv, at uint64) bool {
-	switch {
-	case e == nil || rv == 0 || at < x.Newest(e):
-		return false
-	case x.IsUID(e, uid):
-		return rv < x.Newest(e)
-	default:
-		return rv <= e.RV
-	}
-}

@@ -204,7 +204,7 @@ func (m *Watch) List(ctx context.Context) error {
 	return nil
 }
 
-// contradicts is index.Contradicts for a whole list.
+// contradicts is decide.Known.Contradicts for a whole list.
 func (m *Watch) contradicts(all []Object, at uint64) bool {
 	return slices.ContainsFunc(all, func(o Object) bool {
 		known := m.held[o.UID]

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
@@ -26,8 +26,8 @@ type Contradictions struct {
 }
 
 // Note keeps a listed object if a list that is new enough would prove a rollback by it.
-func (c *Contradictions) Note(x *index.Index, e *index.Entry, d listwatch.Listed) {
-	if len(c.Older) < maxContradictions && x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
+func (c *Contradictions) Note(k decide.Known, d listwatch.Listed) {
+	if len(c.Older) < maxContradictions && k.Contradicts(d.RV, math.MaxUint64) {
 		c.Older = append(c.Older, d)
 	}
 }

@@ -100,7 +100,7 @@ func (t *Repeater) resnapshotted(ctx context.Context, o *frame.Object) error {
 	s := t.resnapshot
 	s.failures = 0
 	e := t.Index.Get(o.Namespace, o.Name)
-	s.against.Note(t.Index, e, listwatch.ListedOf(o))
+	s.against.Note(t.Index.Known(e, o.UID), listwatch.ListedOf(o))
 	switch {
 	case t.isLast(o, e) && e.Run != s.Run:
 		s.objects++

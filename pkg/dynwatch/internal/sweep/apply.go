@@ -37,7 +37,7 @@ func (t *Sweeper) Apply(ctx context.Context, typ watch.EventType, o *frame.Objec
 func (t *Sweeper) ApplyEarlier(ctx context.Context, o *frame.Object) error {
 	id := emit.IDOf(o)
 	k, e := t.Known(id)
-	k.Ended = 0 // by a frame that came after it
+	k.Past = 0 // by a frame that came after it
 	d := t.onFrame(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion})
 	return t.act(ctx, d, id, e, o.ResourceVersion, o)
 }
@@ -54,7 +54,7 @@ func (t *Sweeper) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 	if s.Kind == decide.Gone {
 		selects = t.Source.Resource.Loses()
 	}
-	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects})
+	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added})
 }
 
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -25,19 +26,17 @@ const BodiesByName = 100
 func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
 	rv, err = t.Source.ListMetadata(ctx, s.At, func(m listwatch.Listed) error {
 		t.Status.Progressed()
-		e := t.Index.Get(m.Namespace, m.Name)
-		if e != nil {
-			e.Sweep = s.Number
-		}
-		t.noteListed(&s.against, e, m)
+		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
+		t.noteListed(&s.against, k, m)
 		if m.RV <= t.Coverage.ListedAt(m.Namespace) {
 			if err := t.Skip(ctx, selection.LeftFrame{Kind: watch.Added, Namespace: m.Namespace, Name: m.Name, RV: m.RV}); err != nil {
 				return err
 			}
 		}
+		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // Observe asks the log
+		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
 		fromWatch := s.Horizon != 0 && m.RV > s.Horizon
-		past := t.isPast(e, m.Namespace, m.Name, m.UID, m.RV) && (e != nil || !t.mayReturn(m.Namespace, m.Name)) // Observe asks the log
-		if !fromWatch && !past && (e == nil || !t.Index.IsUID(e, m.UID) || m.RV > t.Index.Newest(e)) {
+		if !fromWatch && (d.Replaced || d.Op != "") {
 			differing = append(differing, m)
 		}
 		return nil
@@ -126,8 +125,9 @@ func (t *Sweeper) MatchesList(ctx context.Context) (rv uint64, same bool, err er
 	rv, err = t.Source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
 		n++
 		e := t.Index.Get(m.Namespace, m.Name)
-		against.Note(t.Index, e, m)
-		same = same && e != nil && t.Index.IsUID(e, m.UID) && (t.Index.Newest(e) == m.RV || t.MayHaveHeldBack(e, m.RV))
+		k := t.Index.Known(e, m.UID)
+		against.Note(k, m)
+		same = same && k.Object == decide.Same && (k.Newest == m.RV || t.MayHaveHeldBack(e, m.RV))
 		return nil
 	})
 	if listwatch.Expired(err) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -49,7 +50,7 @@ func (t *Sweeper) CheckHistory(ctx context.Context, c *recovery.Contradictions, 
 // CheckRead returns errRolledBack if an object that etcd has shown at the cursor proves a
 // rollback. The index holds e under its name, nil if nothing.
 func (t *Sweeper) CheckRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
-	proven := t.Index.Contradicts(e, d.UID, d.RV, t.Cursor)
+	proven := t.Index.Known(e, d.UID).Contradicts(d.RV, t.Cursor)
 	if e == nil {
 		var err error
 		if proven, err = t.sawLater(ctx, d, t.Cursor); err != nil {
@@ -80,7 +81,7 @@ func (t *Sweeper) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 // isOlder reports whether etcd shows the object of a list at revision at in a state that
 // contradicts the index.
 func (t *Sweeper) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	if !t.Index.Contradicts(t.Index.Get(d.Namespace, d.Name), d.UID, d.RV, at) {
+	if !t.Index.Known(t.Index.Get(d.Namespace, d.Name), d.UID).Contradicts(d.RV, at) {
 		return false, nil
 	}
 	is, err := recovery.Confirm(ctx, t.Source, d, at)
@@ -88,7 +89,7 @@ func (t *Sweeper) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (b
 		return false, err
 	}
 	e := t.Index.Get(d.Namespace, d.Name)
-	return is.There && t.Index.Contradicts(e, is.Object.UID, is.Object.ResourceVersion, is.At), nil
+	return is.There && t.Index.Known(e, is.Object.UID).Contradicts(is.Object.ResourceVersion, is.At), nil
 }
 
 // hasReturned reports whether an object that the index lacks was deleted by what was
@@ -176,9 +177,9 @@ func (t *Sweeper) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (
 }
 
 // noteListed keeps a listed object that may prove a rollback.
-func (t *Sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
-	c.Note(t.Index, e, d)
-	if e == nil {
+func (t *Sweeper) noteListed(c *recovery.Contradictions, k decide.Known, d listwatch.Listed) {
+	c.Note(k, d)
+	if k.Object == decide.Unknown {
 		c.NoteReturned(t.Lost, d, t.Dropped.Objects == 0 && len(t.Dropped.Candidates) == 0)
 	}
 }

@@ -2,11 +2,13 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -106,83 +108,110 @@ func (t *Sweeper) rejectListed(ctx context.Context, s *Pass, bad *frame.Malforme
 		s.Blind = true
 	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
 		return nil
-	} else if e := t.Index.Get(bad.Namespace, bad.Name); e != nil {
-		e.Sweep = s.Number
-		if err := t.EndReplaced(ctx, e, bad); err != nil {
-			return err
-		}
+	} else if err := t.takeUnreadable(ctx, s, bad); err != nil {
+		return err
 	}
 	return t.Reject(ctx, bad)
 }
 
+// takeUnreadable compares the identity of a listed object with the index.
+func (t *Sweeper) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malformed) error {
+	k, e := t.listed(s, index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID})
+	if bad.UID == "" {
+		return nil
+	}
+	if !s.Rollback {
+		s.against.Note(k, listwatch.Listed{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion})
+	}
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
+	if !d.Replaced {
+		return nil
+	}
+	return t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true)
+}
+
 // Observe compares one listed object with the index and emits the difference.
 func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
-	e := t.Index.Get(o.Namespace, o.Name)
-	if e != nil {
-		e.Sweep = s.Number
-	}
+	k, e := t.listed(s, emit.IDOf(o))
 	if s.Horizon != 0 && o.ResourceVersion > s.Horizon {
 		return nil
 	}
 	if !s.Rollback {
-		d := listwatch.ListedOf(o)
-		t.noteListed(&s.against, e, d)
-		if past, err := t.passed(ctx, e, o); past || err != nil {
-			return err
-		}
+		t.noteListed(&s.against, k, listwatch.ListedOf(o))
 	}
-	if e != nil && !t.Index.IsUID(e, o.UID) {
-		if err := t.End(ctx, event.Deleted, e, nil, missing.ReplacedAt(e, o.ResourceVersion), true); err != nil {
+	left, err := t.leftBefore(ctx, s, k, o)
+	if err != nil {
+		return err
+	}
+	k.Left = left != 0
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.rules(s, e))
+	if d.Replaced {
+		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
 			return err
 		}
 		e = nil
 	}
-	if e == nil {
-		op, cause, err := t.newcomerOp(ctx, s, o)
+	switch {
+	case d.Op == "":
+		return nil
+	case e == nil:
+		return t.announceListed(ctx, s, d, o, cmp.Or(left, o.ResourceVersion))
+	case d.Op == event.Snapshot:
+		return t.Repeat(ctx, o, e, t.First.Run) // consumers need each object, also what change filters would leave out
+	case d.Compare:
+		if same, err := t.sameContent(ctx, e, o); same || err != nil {
+			return err
+		}
+	}
+	return t.Announce(ctx, d.Op, o, e, true)
+}
+
+// listed is what the log holds of a listed object's name, for a pass that marks the entry.
+func (t *Sweeper) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
+	k, e := t.Known(id)
+	if e != nil {
+		e.Sweep = s.Number
+	}
+	if s.Rollback {
+		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Epoch
+	} else {
+		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
+	}
+	return k, e
+}
+
+// rules are those for a listed object, under whose name the index holds e.
+func (t *Sweeper) rules(s *Pass, e *index.Entry) decide.Rules {
+	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found()}
+	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
+		r.Arrival, r.Selects = event.Snapshot, false
+	}
+	r.Repeat = t.First.Lost && e != nil && e.Run != t.First.Run
+	return r
+}
+
+// announceListed announces a listed object that the index does not hold.
+func (t *Sweeper) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
+	if d.Ask {
+		there, err := t.ExistedAt(ctx, o, t.Cursor)
 		if err != nil {
 			return err
 		}
-		if err := t.AnnounceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
-			return err
+		if there {
+			d.Op = d.IfExists
 		}
-		t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
-		return nil
 	}
-	if t.First.Lost && e.Run != t.First.Run {
-		return t.Repeat(ctx, o, e, t.First.Run) // consumers need each object, also what change filters would leave out
-	}
-	if same, err := t.sameState(ctx, s, e, o); same || err != nil {
+	if err := t.AnnounceCaused(ctx, d.Op, o, nil, s.Replay, cause); err != nil {
 		return err
 	}
-	return t.Announce(ctx, event.Modified, o, e, true)
+	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
+	return nil
 }
 
-// isPast reports whether what a list says about an object is older than what the
-// log holds of the name: a target resumes behind the last events of the process
-// before it, and behind the lists that namespaces began with.
-func (t *Sweeper) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= max(t.EndedAt(namespace, name), t.Coverage.ListedAt(namespace)) || e != nil && !t.Index.IsUID(e, uid) && rv <= e.RV
-}
-
-// passed is isPast, but for what has left an earlier selection.
-func (t *Sweeper) passed(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
-	past := t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion)
-	if !past || e != nil || !t.mayReturn(o.Namespace, o.Name) {
-		return past, nil
-	}
-	cause, err := t.leftAt(ctx, o)
-	return cause == 0, err
-}
-
-// sameState reports whether the index already holds the listed state, or a newer
-// one: a list may be older than what the watch has brought.
-func (t *Sweeper) sameState(ctx context.Context, s *Pass, e *index.Entry, o *frame.Object) (bool, error) {
-	switch {
-	case !s.Rollback || e.Epoch == t.Epoch:
-		return o.ResourceVersion <= t.Index.Newest(e), nil
-	case o.ResourceVersion != e.RV:
-		return false, nil
-	case e.Hash != 0:
+// sameContent reports whether an object at the revision of the entry's last event has its content: after
+// a rollback, the same revision can be another state.
+func (t *Sweeper) sameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
+	if e.Hash != 0 {
 		return t.Index.Hash(o.Data) == e.Hash, nil
 	}
 	of := t.Event(event.Modified, t.Index.ID(e), true)
@@ -243,27 +272,25 @@ func (t *Sweeper) Missing(s *Pass) []*index.Entry {
 	return gone
 }
 
-// newcomerOp is the operation for a listed object that the index does not hold, and the revision of
-// its cause.
-func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op event.Op, cause uint64, err error) {
-	found := s.Replay && !s.Rollback
-	if found && t.mayReturn(o.Namespace, o.Name) {
-		if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
-			return event.Entered, max(cause, t.Coverage.At()), err // its namespace matches at that one
-		}
+// found reports whether what a pass lists can have changed since the target watched.
+func (s *Pass) found() bool { return s.Replay && !s.Rollback }
+
+// leftBefore is the cause of a listed object's event if the log says that it has left the selection, 0
+// otherwise.
+func (t *Sweeper) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
+	returns := t.mayReturn(o.Namespace, o.Name)
+	if k.Object != decide.Unknown || !s.found() || !returns && !t.rules(s, nil).Selects {
+		return 0, nil
 	}
-	switch op = s.Newcomer; {
-	case t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection:
-		op = event.Snapshot
-	case found && t.Spec.Selects():
-		op, err = t.AddedOrEntered(ctx, o, t.Cursor)
-		if err == nil && op == event.Added { // or the API server has forgotten the revision
-			if cause, err = t.leftAt(ctx, o); cause != 0 {
-				op = event.Entered
-			}
-		}
+	cause, err = t.leftAt(ctx, o)
+	switch {
+	case cause == 0 || err != nil:
+		return 0, err
+	case returns:
+		return max(cause, t.Coverage.At()), nil // its namespace matches at that one
+	default:
+		return o.ResourceVersion, nil
 	}
-	return op, o.ResourceVersion, err
 }
 
 // mayReturn reports whether a listed object had left before the restart. An edit of the config, or

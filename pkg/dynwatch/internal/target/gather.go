@@ -8,6 +8,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
 )
 
 // Nearly all frames are new states of objects, with nothing unusual about them or the
@@ -23,7 +24,7 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 		return false, t.gathered(ctx)
 	}
 	k, e := t.Known(emit.IDOf(o))
-	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{})
+	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
 	if d.Op == "" || d.Replaced || o.ResourceVersion < max(t.Cursor, t.Ahead) {
 		return false, t.gathered(ctx)
 	}

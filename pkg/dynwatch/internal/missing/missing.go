@@ -189,34 +189,6 @@ func (t *Decider) ExistedAt(ctx context.Context, o *frame.Object, rv uint64) (bo
 	return err == nil && ok && then.UID == o.UID, err
 }
 
-// AddedOrEntered asks whether the object existed at the revision before.
-func (t *Decider) AddedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
-	there, err := t.ExistedAt(ctx, o, before)
-	if there {
-		return event.Entered, err
-	}
-	return event.Added, err
-}
-
-// EndReplaced ends the entry if what cannot be passed on is another object.
-func (t *Decider) EndReplaced(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
-	if bad.UID == "" || t.Index.IsUID(e, bad.UID) {
-		return nil
-	}
-	return t.End(ctx, event.Deleted, e, nil, ReplacedAt(e, bad.ResourceVersion), true)
-}
-
-// ReplacedAt is a revision at which the entry's object was gone, given one of
-// another object of its name. It is before that one: a process that dies between
-// the two events finds the end in the log, and must not take the other object for
-// what ended there.
-func ReplacedAt(e *index.Entry, rv uint64) uint64 {
-	if rv == 0 {
-		return e.RV + 1 // it could not be read
-	}
-	return rv - 1
-}
-
 // EndAt ends what existed at the revision before at and not at it any more, with
 // its last state.
 func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {

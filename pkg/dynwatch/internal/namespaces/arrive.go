@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/missing"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -95,17 +95,11 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 			}
 			return t.Reject(ctx, bad)
 		}
-		var err error
-		e := t.Index.Get(o.Namespace, o.Name)
-		if e == nil {
-			err = t.announceArrived(ctx, o, cause)
-		} else if o.ResourceVersion > t.Index.Newest(e) {
-			torn = true
-			err = t.catchUp(ctx, e, o, cause)
-		}
+		known, err := t.takeArrived(ctx, o, cause)
 		if err != nil {
 			return err
 		}
+		torn = torn || known
 		t.Index.Get(o.Namespace, o.Name).Sweep = number
 		return nil
 	})
@@ -128,33 +122,46 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 	return rv, torn || len(gone) > 0, nil
 }
 
-// catchUp announces a newer state of what the index holds, or of what replaced it.
-func (t *Follower) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64) error {
-	if t.Index.IsUID(e, o.UID) {
-		return t.Announce(ctx, event.Modified, o, e, true)
+// takeArrived announces how an object in a namespace that is covered from now on differs from what
+// the index holds of its name. Known: that was an older state, or another object.
+func (t *Follower) takeArrived(ctx context.Context, o *frame.Object, cause uint64) (known bool, err error) {
+	k, e := t.Known(emit.IDOf(o))
+	k.Past = 0 // by frames of the time in which the namespace did not match
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added, Selects: true})
+	if d.Replaced {
+		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
+			return true, err
+		}
+		e = nil
 	}
-	if err := t.End(ctx, event.Deleted, e, nil, missing.ReplacedAt(e, o.ResourceVersion), true); err != nil {
-		return err
+	switch {
+	case d.Op == "":
+		return false, nil
+	case e != nil:
+		return true, t.Announce(ctx, d.Op, o, e, true)
 	}
-	return t.announceArrived(ctx, o, cause)
+	if err := t.CheckEntered(ctx, o, t.Cursor); err != nil {
+		return d.Replaced, err
+	}
+	there, err := t.existed(ctx, o, cause)
+	if err != nil {
+		return d.Replaced, err
+	}
+	if there {
+		d.Op = d.IfExists
+	}
+	return d.Replaced, t.AnnounceCaused(ctx, d.Op, o, nil, false, cause)
 }
 
-// announceArrived tells of an object in a namespace that is covered from now on. It
-// has entered, but for one that came to be after the Namespace was as it is now.
-func (t *Follower) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
-	if err := t.CheckEntered(ctx, o, t.Cursor); err != nil {
-		return err
+// existed reports whether an object that was not covered existed when its namespace began to match, at
+// revision cause.
+func (t *Follower) existed(ctx context.Context, o *frame.Object, cause uint64) (bool, error) {
+	if o.ResourceVersion <= cause || t.Coverage.Apart {
+		return true, nil
 	}
-	op := event.Entered
-	if o.ResourceVersion > cause && !t.Coverage.Apart {
-		of := t.Event(op, emit.IDOf(o), false)
-		_, known, err := t.Last(ctx, &of)
-		if err == nil && !known {
-			op, err = t.AddedOrEntered(ctx, o, cause)
-		}
-		if err != nil {
-			return err
-		}
+	of := t.Event(event.Entered, emit.IDOf(o), false)
+	if _, known, err := t.Last(ctx, &of); known || err != nil {
+		return known, err
 	}
-	return t.AnnounceCaused(ctx, op, o, nil, false, cause)
+	return t.ExistedAt(ctx, o, cause)
 }

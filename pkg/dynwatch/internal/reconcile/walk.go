@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/missing"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
@@ -138,48 +137,50 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 			return err
 		}
 	}
-	e := t.Index.Get(f.Namespace, f.Name)
-	switch {
-	case f.Listless:
+	if f.Listless {
 		return t.WrongList(f.Namespace, f.Name, f.RV)
-	case e != nil && f.RV <= e.RV:
+	}
+	if f.Bad != nil && f.UID == "" {
+		return t.Reject(ctx, f.Bad)
+	}
+	k, e := t.Known(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
+	s := decide.Seen{Kind: decide.State, RV: f.RV, Unreadable: f.Bad != nil}
+	if f.End {
+		if s.Kind = decide.Gone; k.Object != decide.Same {
+			return nil // its beginning was not announced
+		}
+	}
+	d := decide.Decide(k, s, decide.Rules{Selects: t.Spec.Selects(), Arrival: event.Added})
+	if d.Replaced { // its end was not found
+		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
+			return err
+		}
+		e = nil
+	}
+	if f.Bad != nil {
+		return t.Reject(ctx, f.Bad)
+	}
+	return t.emitDecided(ctx, d, e, f)
+}
+
+// emitDecided emits what was decided about a result. The index holds e of its object, nil if nothing.
+func (t *Reconciler) emitDecided(ctx context.Context, d decide.Decision, e *index.Entry, f *recovery.Result) error {
+	switch {
+	case d.Op == "":
 		return nil
 	case f.End:
-		return t.emitEnd(ctx, e, f)
-	case f.Bad != nil:
-		return t.rejectResult(ctx, e, f.Bad)
-	case e != nil && t.Index.IsUID(e, f.UID):
-		return t.Announce(ctx, event.Modified, f.Object, e, true)
-	case e != nil: // its end was not found
-		if err := t.emitEnd(ctx, e, &recovery.Result{UID: t.Index.UID(e), RV: missing.ReplacedAt(e, f.RV)}); err != nil {
+		if f.Left {
+			d.Op = d.IfExists
+		}
+		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
+	case d.Ask:
+		there, err := t.ExistedAt(ctx, f.Object, f.RV-1)
+		if err != nil {
 			return err
 		}
-	}
-	if !t.Spec.Selects() {
-		return t.Announce(ctx, event.Added, f.Object, nil, true)
-	}
-	op, err := t.AddedOrEntered(ctx, f.Object, f.RV-1)
-	if err != nil {
-		return err
-	}
-	return t.Announce(ctx, op, f.Object, nil, true)
-}
-
-func (t *Reconciler) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result) error {
-	if e == nil || !t.Index.IsUID(e, f.UID) {
-		return nil // nobody was told of it
-	}
-	if f.Left {
-		return t.End(ctx, event.Left, e, f.Object, f.RV, true)
-	}
-	return t.End(ctx, event.Deleted, e, f.Object, f.RV, true)
-}
-
-func (t *Reconciler) rejectResult(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
-	if e != nil {
-		if err := t.EndReplaced(ctx, e, bad); err != nil {
-			return err
+		if there {
+			d.Op = d.IfExists
 		}
 	}
-	return t.Reject(ctx, bad)
+	return t.Announce(ctx, d.Op, f.Object, e, true)
 }

@@ -34,6 +34,9 @@ type position struct {
 	Since    uint64 `json:"since,omitempty"`
 	// Detached is up to where the sink may lack the events before.
 	Detached uint64 `json:"detached,omitempty"`
+	// Incomplete is up to where ends of snapshots are left out: the sink came back too late, and the log
+	// had removed events for others. The last ones of their objects follow.
+	Incomplete uint64 `json:"incomplete,omitempty"`
 	// Run is that of the last rewind. Events up to Until belong to it.
 	Run   uint64 `json:"run,omitempty"`
 	Until uint64 `json:"until,omitempty"`
@@ -140,6 +143,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	if known {
 		c.saved, c.kept = c.position, true
 	}
+	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention)
 	c.position.Left = time.Time{}
 	c.fresh = !known
 	c.next = c.position.Seq + 1
@@ -147,7 +151,12 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		return nil, err
 	}
 	j.log.Listen(c.news)
-	err = c.save()
+	if unkept {
+		err = c.findMissing()
+	}
+	if err == nil {
+		err = c.save()
+	}
 	if err == nil && !known { // a sink must not get events before its position is durable
 		err = j.log.Sync(context.Background())
 	}
@@ -157,6 +166,20 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	c.loadRequests()
 	c.beginSnapshot()
 	return c, nil
+}
+
+// findMissing looks for events that were removed while the log kept nothing for the sink.
+func (c *Cursor) findMissing() error {
+	log, next := c.journal.log, c.position.Seq+1
+	end := log.Last()
+	if end < next {
+		return nil
+	}
+	has, err := log.Count(next, end)
+	if end-next+1 > has+log.Skipped(next, end) {
+		c.position.Incomplete = end
+	}
+	return err
 }
 
 func (j *Journal) register(c *Cursor) error {

@@ -41,6 +41,8 @@ type Journal struct {
 	absent  map[string]position // of sinks that are not open
 	lost    uint64
 	dropped map[string]uint64
+	// incomplete are the ends of snapshots that damage has taken events of; nil until they are looked for.
+	incomplete map[uint64]struct{}
 }
 
 // Open opens the journal in a directory, and locks it. It reads the index files of all segments and

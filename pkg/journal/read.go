@@ -132,9 +132,13 @@ func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 		return nil, err
 	}
 	for i := range found {
+		lacks, err := c.lacksObjects(&found[i])
+		if err != nil {
+			return nil, err
+		}
 		entries = c.declare(entries, next, found[i].Seq)
 		next = found[i].Seq + 1
-		if e, ok := c.entry(&found[i]); ok {
+		if e, ok := c.entry(&found[i]); ok && !lacks {
 			entries = append(entries, e)
 		}
 	}

@@ -121,6 +121,14 @@ func (c *Cursor) loadRequests() {
 	if !ok {
 		return
 	}
+	if c.journal.log.Recovery.Void { // objects may be missing until all targets have taken their first list again, for every sink
+		c.saving.Lock()
+		defer c.saving.Unlock()
+		if err := c.keepRequests(nil); err != nil {
+			logger.Warn("pending re-snapshots not dropped; the next start makes them again", "err", err)
+		}
+		return
+	}
 	var list []kept
 	err := json.Unmarshal(value.Value, &list)
 	for _, k := range list {

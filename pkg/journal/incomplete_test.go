@@ -1,0 +1,90 @@
+package journal_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// damage ends the process, changes a byte of an event's data on the disk, and opens the journal again.
+func (l *logTest) damage(data string) {
+	l.t.Helper()
+	l.ok(journal.Save(l.Journal))
+	l.ok(journal.SyncAll(l.t.Context(), l.Journal))
+	journal.Kill(l.Journal)
+	names, err := l.disk.Names()
+	l.ok(err)
+	for _, name := range names {
+		index := strings.Replace(name, ".log", ".idx", 1)
+		at := bytes.Index(l.disk.Content(name), []byte(data))
+		if at < 0 || name == index {
+			continue
+		}
+		l.disk.Flip(name, 8*at)
+		if slices.Contains(names, index) { // with it, only a read finds the damage
+			l.ok(l.disk.Remove(index))
+		}
+	}
+	l.open()
+}
+
+// TestDamagedSnapshotHasNoEnd: a sink that gets no more than a part of a snapshot does not get its end, also
+// if it asks again or comes back. Others end.
+func TestDamagedSnapshotHasNoEnd(t *testing.T) {
+	l := newLogTest(t)
+	c := l.cursor("bus", journal.FromNow)
+	of := func(op event.Op, run uint64) event.Event { return bound(op, "core/secrets", run) }
+	l.append(of(event.Begin, 1), of(event.Synced, 1), of(event.Begin, 2))
+	l.add("begin 3", "added a", "added b", "added c")
+	l.append(of(event.Synced, 2), of(event.Begin, 4), of(event.Synced, 4))
+	l.add("synced 3")
+	l.commit(c, l.read(c, 5)[4])
+	l.ok(c.Request(t.Context(), again(7, "core/configmaps"))) // the first lists that follow take its place
+	l.damage(`{"rv":2}`)
+	want := []string{"- gap 1", "added c3", "begin run 4", "synced run 4"}
+	for range 2 {
+		c = l.cursor("bus", journal.FromNow)
+		l.want(c, want...)
+		l.ok(c.Reset(t.Context()))
+		l.commit(c, l.read(c, 2)[1])
+		l.ok(journal.Save(l.Journal))
+		l.restart(false)
+		want = want[2:]
+	}
+	c = l.cursor("bus", journal.FromNow)
+	l.add("begin 5", "added b", "synced 5")
+	l.want(c, append(want, "begin run 5", "added b4", "synced run 5")...)
+}
+
+// TestSnapshotOfALongAbsence: the log keeps nothing that a sink lacks which was away for too long. It gets no
+// end of a snapshot whose events are gone.
+func TestSnapshotOfALongAbsence(t *testing.T) {
+	for name, test := range map[string]struct {
+		away time.Duration
+		want []string
+	}{
+		"short": {time.Hour, []string{"begin run 3", "added a1", "added b2", "synced run 3", "modified a3"}},
+		"long":  {time.Nanosecond, []string{"begin run 3", "- gap 1", "added b2", "modified a3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLogTest(t, history(1), func(c *journal.Config) { c.DeletedRetention = test.away })
+			c, other := l.cursor("bus", journal.FromNow), l.cursor("other", journal.FromNow)
+			l.ok(c.Close())
+			l.add("begin 3", "added a", "added b", "synced 3", "modified a")
+			l.read(other)
+			l.commit(other)
+			l.restart(true)
+			other = l.cursor("other", journal.FromNow)
+			l.clear(false)
+			c = l.cursor("bus", journal.FromNow)
+			l.want(c, test.want...)
+			l.add("begin 4", "synced 4")
+			l.want(c, "begin run 4", "synced run 4")
+		})
+	}
+}

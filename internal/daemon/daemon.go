@@ -20,7 +20,6 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/internal/replica"
@@ -195,7 +194,7 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger)
+	store, err := openJournal(ctx, d.config, wanted(d.config), d.logger)
 	if err != nil {
 		return nil, errors.Join(err, release(now, leading))
 	}

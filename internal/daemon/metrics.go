@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -281,7 +280,7 @@ func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
 }
 
 // newDroppedCollector exports [journal.Stats.Dropped], which bounds the namespaces.
-func newDroppedCollector(j *store.Store) prometheus.Collector {
+func newDroppedCollector(j *clusterJournal) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_journal_dropped_total",
 		"An event that the full journal removed before each sink had it; a sink without it gets a gap event.", []string{"namespace"}, nil)
 	return &collector{desc, func(send func(float64, ...string)) {
@@ -313,7 +312,7 @@ func newLetterCollector(sinks func() []string, counts func() map[string]uint64) 
 	}, prometheus.GaugeValue}
 }
 
-func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store.Store) error {
+func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *clusterJournal) error {
 	gauge := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
 			func() float64 { return float64(value(j.Stats())) })

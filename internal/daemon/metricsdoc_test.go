@@ -18,7 +18,6 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 )
 
@@ -84,7 +83,7 @@ func everyMetric(t *testing.T) []metric {
 	t.Helper()
 	var all described
 	logger := slog.New(slog.DiscardHandler)
-	if err := registerMetrics(&all, nil, &store.Store{SyncSeconds: store.NewSyncSeconds()}); err != nil {
+	if err := registerMetrics(&all, nil, &clusterJournal{SyncSeconds: newSyncSeconds()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -39,7 +38,7 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	j := journaltest.Open(t)
 	p := &pipeline{
-		logger: logger, config: &config.Config{}, store: &store.Store{Journal: j},
+		logger: logger, config: &config.Config{}, store: &clusterJournal{Journal: j},
 		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
 	}
 	cursor, err := j.Open("out", journal.FromSnapshot)

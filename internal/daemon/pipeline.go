@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/sink"
@@ -23,7 +22,7 @@ import (
 type pipeline struct {
 	config  *config.Config
 	logger  *slog.Logger
-	store   *store.Store
+	store   *clusterJournal
 	source  *deliver.DeadLetters
 	manager *dynwatch.Manager
 	// delivering waits for the runners, which are run with now.
@@ -49,7 +48,7 @@ type delivery struct {
 
 // newPipeline makes everything of a config on an open journal and starts nothing. After an error
 // nothing is left open but the journal.
-func newPipeline(now context.Context, d *Daemon, c *config.Config, s *store.Store) (*pipeline, error) {
+func newPipeline(now context.Context, d *Daemon, c *config.Config, s *clusterJournal) (*pipeline, error) {
 	key, err := redactionKey(c)
 	if err != nil {
 		return nil, err

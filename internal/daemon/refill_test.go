@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -73,7 +72,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		t.Fatal(err)
 	}
 	t.Cleanup(manager.Close)
-	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
+	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &clusterJournal{
 		Journal: log, Durable: true,
 	}}
 	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -34,7 +33,7 @@ func TestVerifySinkWithOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &store.Store{}
+			s := &clusterJournal{}
 			if err := s.Watch([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/dynwatch"
@@ -89,7 +88,7 @@ func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin
 
 // reading opens the journal of the config to read it.
 func reading(c *config.Config, log io.Writer, read func(journal.History) error) error {
-	reader, closing, err := store.Read(c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
+	reader, closing, err := readJournal(c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/informd/informd/internal/deliver/internal/window"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -17,14 +16,14 @@ import (
 type lanes struct {
 	in     *reader
 	out    *writer
-	window *window.Window
+	window *laneWindow
 	all    []*lane
 	seed   maphash.Seed
 }
 
 // runLanes delivers until ctx ends, the journal is closed or draining is through.
 func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
-	l := &lanes{in: in, out: out, window: window.New(), seed: maphash.MakeSeed()}
+	l := &lanes{in: in, out: out, window: newWindow(), seed: maphash.MakeSeed()}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range n {
@@ -137,10 +136,10 @@ type lane struct {
 	news chan struct{} // capacity 1: something was put in
 
 	mu    sync.Mutex
-	queue []*window.Item
+	queue []*windowItem
 }
 
-func (l *lane) put(item *window.Item) {
+func (l *lane) put(item *windowItem) {
 	l.mu.Lock()
 	l.queue = append(l.queue, item)
 	l.mu.Unlock()
@@ -152,7 +151,7 @@ func (l *lane) put(item *window.Item) {
 
 // take removes what one batch can hold, at least one item, and waits for it. It
 // returns none when ctx has ended.
-func (l *lane) take(ctx context.Context) []*window.Item {
+func (l *lane) take(ctx context.Context) []*windowItem {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		n := min(len(l.queue), maxBatchEvents)

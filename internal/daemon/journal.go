@@ -1,4 +1,4 @@
-package store
+package daemon
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// Store is the journal of an informd. Its failures are those that only a restart of informd resolves.
+// clusterJournal is the journal of an informd. Its failures are those that only a restart of informd resolves.
 // Methods may be called concurrently.
-type Store struct {
+type clusterJournal struct {
 	*journal.Journal
 
 	logger *slog.Logger
@@ -42,17 +42,17 @@ type Store struct {
 	leading *replica.Leadership
 }
 
-// NewSyncSeconds returns the histogram of [Store.SyncSeconds].
-func NewSyncSeconds() prometheus.Histogram {
+// newSyncSeconds returns the histogram of [Store.SyncSeconds].
+func newSyncSeconds() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "informd_journal_sync_seconds", Help: "A second of a sync of the log to the disk; events of new objects wait for it.",
 		Buckets: prometheus.ExponentialBuckets(0.000_5, 4, 9), // up to 33 s
 	})
 }
 
-// Open opens the journal of the config.
-func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger) (*Store, error) {
-	s := &Store{logger: logger, SyncSeconds: NewSyncSeconds()}
+// openJournal opens the journal of the config.
+func openJournal(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger) (*clusterJournal, error) {
+	s := &clusterJournal{logger: logger, SyncSeconds: newSyncSeconds()}
 	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.Watch(resources); err != nil {
 		return nil, err
@@ -77,14 +77,14 @@ func logConfig(c *config.Config, logger *slog.Logger) journal.Config {
 }
 
 // logConfig is that of a log that is written, too.
-func (s *Store) logConfig(c *config.Config) journal.Config {
+func (s *clusterJournal) logConfig(c *config.Config) journal.Config {
 	d := logConfig(c, s.logger)
 	d.Synced = func(took time.Duration) { s.SyncSeconds.Observe(took.Seconds()) }
 	d.Watched = s.Watches
 	return d
 }
 
-func (s *Store) openLog(c *config.Config) (err error) {
+func (s *clusterJournal) openLog(c *config.Config) (err error) {
 	if s.Journal, err = journal.Open(s.logConfig(c)); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Store) openLog(c *config.Config) (err error) {
 
 // openTemporary opens a log that ends with the process: below journal.dir if that is set, or if the
 // system's directory of temporary files cannot be used.
-func (s *Store) openTemporary(c *config.Config) error {
+func (s *clusterJournal) openTemporary(c *config.Config) error {
 	parent := ""
 	if c.Journal.DirSet {
 		parent = c.Journal.Dir
@@ -116,7 +116,7 @@ func (s *Store) openTemporary(c *config.Config) error {
 
 // Restore implements [journal.Log]. Before the first target reads its past it is
 // made sure that it is one of this cluster.
-func (s *Store) Restore(ctx context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
+func (s *clusterJournal) Restore(ctx context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
 	if err := s.bindOnce(ctx); err != nil {
 		return journal.Checkpoint{}, err
 	}
@@ -125,7 +125,7 @@ func (s *Store) Restore(ctx context.Context, target string, last func(event.Even
 
 // Watch sets the resources that are watched from now on. The journal reads no states of others
 // for a sink.
-func (s *Store) Watch(resources []dynwatch.Resource) error {
+func (s *clusterJournal) Watch(resources []dynwatch.Resource) error {
 	covers, err := dynwatch.Covering(resources)
 	if err == nil {
 		s.watched.Store(&covers)
@@ -134,9 +134,9 @@ func (s *Store) Watch(resources []dynwatch.Resource) error {
 }
 
 // Watches reports whether the object of an event is watched now.
-func (s *Store) Watches(e *event.Event) bool { return (*s.watched.Load())(e) }
+func (s *clusterJournal) Watches(e *event.Event) bool { return (*s.watched.Load())(e) }
 
-func (s *Store) bindOnce(ctx context.Context) error {
+func (s *clusterJournal) bindOnce(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
 	if s.bound {
@@ -160,7 +160,7 @@ func (s *Store) bindOnce(ctx context.Context) error {
 
 // Lead makes the store that of the leader: followers copy its log from now on, and it fails when the lease
 // is lost. Close releases the lease first.
-func (s *Store) Lead(ctx context.Context, l *replica.Leadership) error {
+func (s *clusterJournal) Lead(ctx context.Context, l *replica.Leadership) error {
 	if err := l.Begin(ctx, s.Journal); err != nil {
 		return err
 	}
@@ -174,13 +174,13 @@ func (s *Store) Lead(ctx context.Context, l *replica.Leadership) error {
 
 // Failed implements [journal.Log]: the journal has failed, the lease is lost, or it is not that of the
 // cluster.
-func (s *Store) Failed() <-chan struct{} { return s.failed.Done() }
+func (s *clusterJournal) Failed() <-chan struct{} { return s.failed.Done() }
 
 // Failure implements [journal.Log].
-func (s *Store) Failure() error { return context.Cause(s.failed) }
+func (s *clusterJournal) Failure() error { return context.Cause(s.failed) }
 
 // followFailure passes the failure of the journal on, until Close.
-func (s *Store) followFailure() {
+func (s *clusterJournal) followFailure() {
 	select {
 	case <-s.Journal.Failed():
 		s.fail(s.Journal.Failure())
@@ -192,7 +192,7 @@ func (s *Store) followFailure() {
 const releasing = 3 * time.Second
 
 // Close releases the lease, and closes the journal.
-func (s *Store) Close() error {
+func (s *clusterJournal) Close() error {
 	s.fail(journal.ErrClosed)
 	var errs []error
 	if s.leading != nil {
@@ -201,4 +201,16 @@ func (s *Store) Close() error {
 		errs = append(errs, s.leading.Release(ctx))
 	}
 	return errors.Join(append(errs, s.Journal.Close())...)
+}
+
+// errNoHistory says that nothing is left to read.
+var errNoHistory = errors.New("a memory journal ends with its informd: it needs another journal.type, or a running informd")
+
+// readJournal returns what reads the journal of a config without an informd, and closes it. The log is locked
+// meanwhile: while an informd uses it, it fails.
+func readJournal(c *config.Config, logger *slog.Logger) (_ journal.History, closing func() error, _ error) {
+	if c.Journal.Type == config.JournalMemory {
+		return journal.History{}, nil, errNoHistory
+	}
+	return journal.ReadDir(logConfig(c, logger))
 }

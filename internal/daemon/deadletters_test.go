@@ -1,4 +1,4 @@
-package store
+package daemon
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 	c := &config.Config{Cluster: "test", Journal: config.Journal{
 		Type: config.JournalLog, Dir: t.TempDir(), MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	st, err := openJournal(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

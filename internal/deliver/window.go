@@ -1,4 +1,4 @@
-package window
+package deliver
 
 import (
 	"context"
@@ -15,8 +15,8 @@ const (
 	maxBytes  = 8 << 20
 )
 
-// Item is one event on its way through a lane.
-type Item struct {
+// windowItem is one event on its way through a lane.
+type windowItem struct {
 	Event event.Event // empty once it is done
 	size  int
 	// end is the sequence that may be committed when this event and all before
@@ -25,24 +25,24 @@ type Item struct {
 	done bool
 }
 
-// Window is what is under way in all lanes of a sink, in the order of the
+// laneWindow is what is under way in all lanes of a sink, in the order of the
 // journal. Events are done in any order, but only a contiguous prefix of the
 // journal is ever committed. One goroutine adds and waits; any may finish.
-type Window struct {
+type laneWindow struct {
 	mu    sync.Mutex
-	fifo  []*Item
+	fifo  []*windowItem
 	bytes int
 	// committing counts the commits that are under way.
 	committing int
 	freed      chan struct{} // capacity 1: something left the window
 }
 
-// New makes an empty window.
-func New() *Window { return &Window{freed: make(chan struct{}, 1)} }
+// newWindow makes an empty window.
+func newWindow() *laneWindow { return &laneWindow{freed: make(chan struct{}, 1)} }
 
 // Add takes an event in. It waits before while the window is full.
-func (w *Window) Add(ctx context.Context, e *journal.Entry) (*Item, error) {
-	item := &Item{Event: e.Event, size: e.Event.Size(), end: e.Seq}
+func (w *laneWindow) Add(ctx context.Context, e *journal.Entry) (*windowItem, error) {
+	item := &windowItem{Event: e.Event, size: e.Event.Size(), end: e.Seq}
 	err := w.wait(ctx, func() bool {
 		room := len(w.fifo) < maxEvents && w.bytes+item.size <= maxBytes
 		if len(w.fifo) > 0 && !room {
@@ -57,7 +57,7 @@ func (w *Window) Add(ctx context.Context, e *journal.Entry) (*Item, error) {
 
 // Skip passes over a sequence that is not delivered. It reports whether nothing
 // is under way before it, so that it can be committed at once.
-func (w *Window) Skip(seq uint64) bool {
+func (w *laneWindow) Skip(seq uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.fifo) == 0 {
@@ -71,7 +71,7 @@ func (w *Window) Skip(seq uint64) bool {
 // Finish marks items as done. If the contiguous prefix grew by that, it calls commit with
 // the sequence that may be committed now. The window is not empty until that has returned: a
 // rewind must not be undone by a commit of before.
-func (w *Window) Finish(items []*Item, commit func(seq uint64)) {
+func (w *laneWindow) Finish(items []*windowItem, commit func(seq uint64)) {
 	seq, grew := w.pass(items)
 	if !grew {
 		return
@@ -88,7 +88,7 @@ func (w *Window) Finish(items []*Item, commit func(seq uint64)) {
 
 // pass takes what is done off the window, up to the first item that is not. If that is
 // anything, a commit of seq is under way.
-func (w *Window) pass(items []*Item) (seq uint64, grew bool) {
+func (w *laneWindow) pass(items []*windowItem) (seq uint64, grew bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, item := range items {
@@ -108,13 +108,13 @@ func (w *Window) pass(items []*Item) (seq uint64, grew bool) {
 }
 
 // Empty waits until nothing is under way.
-func (w *Window) Empty(ctx context.Context) error {
+func (w *laneWindow) Empty(ctx context.Context) error {
 	return w.wait(ctx, func() bool { return len(w.fifo) == 0 && w.committing == 0 })
 }
 
 // wait calls ready, with the lock held, each time something left the window,
 // until it says yes or ctx ends.
-func (w *Window) wait(ctx context.Context, ready func() bool) error {
+func (w *laneWindow) wait(ctx context.Context, ready func() bool) error {
 	for {
 		w.mu.Lock()
 		ok := ready()

@@ -1,4 +1,4 @@
-package store
+package daemon
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func (l *logBuffer) String() string {
 func TestJournalDirRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalLog, Dir: dir, MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour}}
-	st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler))
+	st, err := openJournal(t.Context(), c, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestMemoryJournal(t *testing.T) {
 				t.Setenv("TMPDIR", "/proc/none")
 			}
 			c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: test.set, MaxBytes: 1 << 20}}
-			st, err := Open(t.Context(), c, nil, slog.New(slog.DiscardHandler))
+			st, err := openJournal(t.Context(), c, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

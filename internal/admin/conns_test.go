@@ -89,10 +89,10 @@ func TestStatusIsBounded(t *testing.T) {
 	const most = 4
 	entered, release := make(chan struct{}, most), make(chan struct{})
 	o := options()
-	o.Targets = func() []admin.Target {
+	o.Journal = func() admin.Journal {
 		entered <- struct{}{}
 		<-release
-		return nil
+		return admin.Journal{}
 	}
 	s := start(t, o)
 	codes := make(chan int, most)

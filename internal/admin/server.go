@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/pkg/connection"
 )
 
@@ -63,6 +64,9 @@ type Server struct {
 	running []running
 	address string
 	page    http.Handler
+	samples page.Samples
+	// sampled is closed when the sampling of a started server has ended.
+	sampled chan struct{}
 	// ending ends when the server shuts down: no request without an end may hold that up.
 	ending context.Context //nolint:containedctx // the lifetime of the server
 	end    context.CancelFunc
@@ -139,6 +143,8 @@ func (s *Server) Start() error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
+	s.sampled = make(chan struct{})
+	go s.sample()
 	return nil
 }
 
@@ -227,6 +233,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("shut down admin server: %w", err), one.http.Close())
 		}
 		<-one.served
+	}
+	if s.sampled != nil {
+		select {
+		case <-s.sampled:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("shut down admin server: %w", ctx.Err()))
+		}
 	}
 	return errors.Join(errs...)
 }

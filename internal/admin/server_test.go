@@ -94,10 +94,10 @@ func TestShutdown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			o := options()
-			o.Targets = func() []admin.Target {
+			o.Journal = func() admin.Journal {
 				close(entered)
 				<-release
-				return nil
+				return admin.Journal{}
 			}
 			s := admin.New(o)
 			if err := s.Start(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
@@ -213,7 +214,7 @@ func rulesFile(t *testing.T, metrics []metric) string {
 			group.Rules = append(group.Rules, rule{a.name, a.expr, a.hold, map[string]string{"severity": severity}, map[string]string{
 				"summary":     a.meaning,
 				"description": link.ReplaceAllString(a.next, "$1"),
-				"runbook_url": "https://github.com/informd/informd/blob/main/docs/runbooks.md#" + strings.ToLower(a.name),
+				"runbook_url": display.AlertRunbook(a.name),
 			}})
 		}
 	}

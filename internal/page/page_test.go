@@ -15,7 +15,7 @@ import (
 
 func TestFiles(t *testing.T) {
 	for path, kind := range map[string]string{
-		"/": "text/html", "/page/page.js": "javascript", "/page/diff.js": "javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml",
+		"/": "text/html", "/page/page.js": "javascript", "/page/diff.js": "javascript", "/page/dom.js": "javascript", "/page/charts.js": "javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml",
 	} {
 		w := httptest.NewRecorder()
 		page.Files().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/webpage"
 )
 
 // markup is a value that must show as text: markup that would run, a sequence that a terminal
@@ -43,19 +43,9 @@ type browser struct {
 
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
-	binary := ""
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			binary = path
-			break
-		}
-	}
-	if binary == "" {
-		t.Fatal("no Chromium: make browser installs one on Debian")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(binary), chromedp.WindowSize(1280, 900))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
+	options, err := webpage.Browser()
+	if err != nil {
+		t.Fatal(err)
 	}
 	allocator, cancelAllocator := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancelAllocator)
@@ -64,7 +54,7 @@ func startBrowser(t *testing.T) *browser {
 	// The browser lives as long as the context of its first action.
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		cancel()
-		t.Fatalf("start %s: %v", binary, err)
+		t.Fatalf("start the browser: %v", err)
 	}
 	messages := chromedp.Console(ctx)
 	ended := make(chan struct{})
@@ -256,7 +246,7 @@ func TestPage(t *testing.T) {
 // narrowAndDark looks at the page on a phone, in dark mode.
 func (b *browser) narrowAndDark(admin string) {
 	b.t.Helper()
-	b.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), media("dark"))
+	b.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), webpage.Scheme("dark"))
 	for _, view := range []string{"overview", "tail", "history=configmaps/default/shown", "problems"} {
 		b.do(chromedp.Navigate("http://" + admin + "/#" + view))
 		b.eventually("document.getElementById('live').innerText == 'live'")
@@ -268,17 +258,7 @@ func (b *browser) narrowAndDark(admin string) {
 	if got := b.eval("getComputedStyle(document.body).backgroundColor"); got == "rgb(246, 247, 249)" {
 		b.t.Error("there is no dark mode")
 	}
-	b.do(chromedp.ResetViewport(), media("light"))
-}
-
-// media sets the color scheme that the person prefers.
-func media(scheme string) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	})
+	b.do(chromedp.ResetViewport(), webpage.Scheme("light"))
 }
 
 // tokenLink opens a link with the token in a new tab's session, and reads a history with it.

@@ -1,51 +1,14 @@
-// The page shows what informd knows and changes nothing. All text from objects is
-// hostile: it enters the document as text only (textContent), never as HTML.
+// The page shows what informd knows and changes nothing.
+import { charts } from "./charts.js";
 import { changes, printed } from "./diff.js";
+import { $, bytes, cells, clean, clock, el, keyed, number, outside, since, span, write } from "./dom.js";
 
 const MAX_EVENTS = 300;
 const PER_SECOND = 50;
-const $ = (id) => document.getElementById(id);
-
-// el makes an element with a class and children: strings become text.
-function el(tag, className, ...children) {
-  const e = document.createElement(tag);
-  if (className) e.className = className;
-  e.append(...children.filter((c) => c !== null && c !== undefined && c !== ""));
-  return e;
-}
-
-// clean shows control characters as escapes, so that text cannot hide or reorder other text.
-const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-const clean = (text) => String(text ?? "").replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
-
-const number = (n) => Number(n ?? 0).toLocaleString("en", { maximumFractionDigits: 1 });
-
-function bytes(n) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let i = 0;
-  for (n = Number(n ?? 0); n >= 1024 && i < units.length - 1; n /= 1024) i++;
-  return `${n.toFixed(i && n < 10 ? 1 : 0)} ${units[i]}`;
-}
-
-function span(seconds) {
-  if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} d`;
-}
-
-const since = (time) => (time ? `${span((Date.now() - Date.parse(time)) / 1000)} ago` : "never");
-
-const shownTime = {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
-};
-
-function clock(time) {
-  const e = el("time", "", new Date(time).toLocaleString("sv-SE", shownTime)); // as in 2026-11-02 04:03:59 GMT+1
-  e.dateTime = clean(time);
-  e.title = clean(time);
-  return e;
-}
+const MAX_TARGETS = 1000;
+const MAX_LETTERS = 500;
+const FEW_CHARTS = 4; // that are always open
+const SAMPLES_EVERY = 15000;
 
 // ---- requests -------------------------------------------------------------
 
@@ -84,77 +47,108 @@ async function stream(path, signal, take) {
 }
 
 function say(id, text, bad) {
-  $(id).textContent = clean(text);
+  write($(id), text);
   $(id).classList.toggle("bad", !!bad);
 }
 
 // ---- overview -------------------------------------------------------------
 
 let status = null;
+let begin;
+const begun = new Promise((done) => (begin = done)); // with the first status
 
 function mood(state) {
   if (["live", "running"].includes(state)) return "good";
-  if (["forbidden", "failed", "retrying", "stopped", "unavailable"].includes(state)) return "bad";
+  if (["forbidden", "degraded", "retrying", "stopped"].includes(state)) return "bad";
   return "warn";
 }
 
-const badge = (state) => el("span", `badge ${mood(state)}`, clean(state));
+// worst sorts what needs attention before the rest, and else by name or as informd has it.
+const severity = { bad: 0, warn: 1, good: 2 };
+const worst = (a, b) => severity[mood(a.state)] - severity[mood(b.state)];
 
-function tile(title, value, note, bad) {
-  return el("div", "tile", el("b", "", value), el("span", "", title), note ? el("small", bad ? "bad" : "", note) : "");
+function tile({ title, used }) {
+  const e = el("div", "tile", el("b"), el("span", "", title), el("small"));
+  if (used) e.append(Object.assign(document.createElement("meter"), { min: 0, ariaLabel: "journal used" }));
+  return e;
 }
 
-const cell = (text, className) => el("td", className, clean(text));
+function fillTile(e, { value, note = "", bad, used }) {
+  const [big, , small, meter] = e.children;
+  write(big, value);
+  write(small, note, bad && note ? "bad" : "");
+  if (meter) Object.assign(meter, used);
+}
 
 function tiles(s) {
   const states = Object.entries(s.targetStates ?? {}).map(([state, n]) => `${n} ${state}`).join(", ");
   const letters = Object.values(s.deadLetters ?? {}).reduce((a, b) => a + b, 0);
   const lag = Math.max(0, ...s.sinks.map((k) => k.lagSeconds));
   const j = s.journal;
-  const journal = tile(`journal (${clean(j.type)})`, bytes(j.bytes), j.problem ? clean(j.problem) : `of ${bytes(j.capacityBytes)}, ${number(j.events)} events`, j.problem);
-  if (j.capacityBytes > 0) {
-    const used = document.createElement("meter");
-    Object.assign(used, { min: 0, max: j.capacityBytes, high: j.capacityBytes * 0.9, value: j.bytes, ariaLabel: "journal used" });
-    journal.append(used);
-  }
-  $("tiles").replaceChildren(
-    tile("targets", number(s.targets.length), states),
-    tile("objects", number(s.targets.reduce((n, t) => n + t.objects, 0))),
-    tile("events per second", number(s.targets.reduce((n, t) => n + t.eventsPerSecond, 0))),
-    tile("largest lag of a sink", span(lag), lag > 60 ? "behind" : "", true),
-    journal,
-    tile("dead letters", number(letters), letters ? "see Gaps and dead letters" : "", true),
-  );
+  const sum = (field) => number(s.targets.reduce((n, t) => n + t[field], 0));
+  keyed($("tiles"), [
+    { title: "targets", value: number(s.targets.length), note: states },
+    { title: "objects", value: sum("objects") },
+    { title: "events per second", value: sum("eventsPerSecond") },
+    { title: "largest lag of a sink", value: span(lag), note: lag > 60 ? "behind" : "", bad: true },
+    {
+      title: `journal (${clean(j.type)})`, value: bytes(j.bytes), bad: j.problem,
+      note: j.problem ? j.problem : `of ${bytes(j.capacityBytes)}, ${number(j.events)} events`,
+      used: j.capacityBytes > 0 && { max: j.capacityBytes, high: j.capacityBytes * 0.9, value: j.bytes },
+    },
+    { title: "dead letters", value: number(letters), note: letters ? "see Gaps and dead letters" : "", bad: true },
+  ], (t) => t.title, tile, fillTile);
 }
 
 function sinks(s) {
-  $("sinks").replaceChildren(...s.sinks.map((k) => el("tr", "",
-    cell(k.name, "name"), cell(k.type), el("td", "", badge(k.state)), cell(number(k.lagEvents), "n"), cell(number(k.lagSeconds), "n"),
-    cell(number(k.delivered), "n"), cell(number(k.filtered), "n"), cell(number(k.refused), "n"), cell(number(k.retries), "n"),
-    cell(k.lastError ? `${since(k.lastErrorAt)}: ${k.lastError}` : "", "text"))));
+  keyed($("sinks"), [...s.sinks].sort(worst), (k) => k.name, () => el("tr"), (row, k) => cells(row,
+    [k.name, "name"], [k.type], [k.state, "", `badge ${mood(k.state)}`], [number(k.lagEvents), "n"], [number(k.lagSeconds), "n"],
+    [number(k.delivered), "n"], [number(k.filtered), "n"], [number(k.refused), "n"], [number(k.retries), "n"],
+    [k.lastError ? `${since(k.lastErrorAt)}: ${k.lastError}` : "", "text"]));
 }
 
 function targets(s) {
   const want = $("target-filter").value.toLowerCase();
-  const shown = s.targets.filter((t) => `${t.target} ${t.state} ${t.reason ?? ""}`.toLowerCase().includes(want));
-  shown.sort((a, b) => (mood(a.state) === "good") - (mood(b.state) === "good") || a.target.localeCompare(b.target));
-  say("target-count", shown.length === s.targets.length ? `${shown.length} targets` : `${shown.length} of ${s.targets.length} targets`);
-  $("targets").replaceChildren(...shown.slice(0, 1000).map((t) => el("tr", "",
-    cell(t.target, "name"), el("td", "", badge(t.state)), cell(number(t.objects), "n"), cell(number(t.eventsPerSecond), "n"), cell(number(t.events), "n"),
-    cell(t.resourceVersion, "n"), cell(since(t.lastProgress)), cell([t.blocked ? "waits for the journal" : "", t.reason].filter(Boolean).join("; "), "text"))));
+  const found = s.targets.filter((t) => `${t.target} ${t.state} ${t.reason ?? ""}`.toLowerCase().includes(want));
+  found.sort((a, b) => worst(a, b) || (a.target < b.target ? -1 : 1));
+  const count = found.length === s.targets.length ? `${found.length} targets` : `${found.length} of ${s.targets.length} targets`;
+  say("target-count", found.length > MAX_TARGETS ? `${count}, the first ${MAX_TARGETS} here` : count);
+  keyed($("targets"), found.slice(0, MAX_TARGETS), (t) => t.target, () => el("tr"), (row, t) => cells(row,
+    [t.target, "name"], [t.state, "", `badge ${mood(t.state)}`], [number(t.objects), "n"], [number(t.eventsPerSecond), "n"], [number(t.events), "n"],
+    [t.resourceVersion, "n"], [since(t.lastProgress)], [[t.blocked ? "waits for the journal" : "", t.reason].filter(Boolean).join("; "), "text"]));
+}
+
+let sampledAt = 0;
+
+// lastHour draws the charts when informd may have another sample.
+async function lastHour(s) {
+  if ($("overview").hidden || Date.now() - sampledAt < SAMPLES_EVERY) return;
+  sampledAt = Date.now();
+  try {
+    const samples = await (await ask("page/samples")).json();
+    if (!samples.times?.length) return;
+    const more = charts($("charts"), $("more-charts"), samples, [...s.sinks].sort(worst), mood, FEW_CHARTS) - FEW_CHARTS;
+    $("more").hidden = more <= 0;
+    write($("more-count"), `${more} more sinks`);
+  } catch {
+    // Soon there is another try; whether informd answers shows above.
+  }
 }
 
 function overview(s) {
   status = s;
+  begin();
   say("cluster", s.cluster);
   say("about", `${s.version}, up for ${span(s.uptimeSeconds)}${s.follower ? `, follows ${s.follower.leader || "nobody yet"}${s.follower.inSync ? ", in sync" : ""}` : ""}`);
   const failed = s.config && !s.config.lastReloadSuccessful;
   $("notice").hidden = !failed;
   if (failed) say("notice", `The config was not reloaded: ${s.config.lastReloadError}`);
-  $("resources").replaceChildren(...[...new Set(s.targets.map((t) => resourceOf(t)))].map((name) => Object.assign(document.createElement("option"), { value: name })));
+  keyed($("resources"), [...new Set(s.targets.map(resourceOf))], (name) => name, (name) => Object.assign(document.createElement("option"), { value: name }));
   tiles(s);
   sinks(s);
   targets(s);
+  unhealthy(s);
+  lastHour(s);
 }
 
 const resourceOf = (t) => t.target.split("/").pop().split(" ")[0] + (t.group ? `.${t.group}` : "");
@@ -164,8 +158,7 @@ async function follow() {
     try {
       await stream("page/status", undefined, (_, s) => {
         wait = 1000;
-        $("live").className = "badge good";
-        say("live", "live");
+        write($("live"), "live", "badge good");
         overview(s);
       });
     } catch (err) {
@@ -174,8 +167,8 @@ async function follow() {
         say("notice", err.message);
       }
     }
-    $("live").className = "badge bad";
-    say("live", "not connected");
+    write($("live"), "not connected", "badge bad");
+    sampledAt = 0;
     await new Promise((done) => setTimeout(done, wait));
   }
 }
@@ -292,16 +285,46 @@ function letter({ sink, number, letter: l }) {
   return item;
 }
 
+// unhealthy lists the targets and sinks that need attention, with what to do.
+function unhealthy(s) {
+  const all = [
+    ...s.targets.map((t) => ({ kind: "target", name: t.target, state: t.state, why: t.reason })),
+    ...s.sinks.map((k) => ({ kind: "sink", name: k.name, state: k.state, why: k.lastError })),
+  ].filter((one) => mood(one.state) !== "good").sort(worst).slice(0, MAX_TARGETS);
+  keyed($("unhealthy"), all, (one) => `${one.kind} ${one.name}`,
+    (one) => el("li", "", `${one.kind} `, el("span", "mono", clean(one.name)), " ", el("span"), " ", el("span"), " ", outside("What to do", s.runbooks[one.kind])),
+    (e, one) => {
+      const [, badge, why, link] = e.children;
+      write(badge, one.state, `badge ${mood(one.state)}`);
+      write(why, one.why ?? "");
+      link.hidden = mood(one.state) !== "bad";
+    });
+  $("healthy").hidden = all.length > 0;
+}
+
+// gap is the row of a gap, with the columns of "informd gaps".
+function gap(e) {
+  const sink = e.subject === "*" ? e.id.split(":")[0] : "-";
+  const lost = Number(e.trimmed) > 0 ? `${number(e.trimmed)} events` : sink === "-" ? `(${e.fromrv},${e.torv}]` : "-";
+  const details = el("details", "", el("summary", "", "Event"));
+  details.addEventListener("toggle", () => details.childElementCount > 1 || details.append(el("pre", "", clean(printed(e)))));
+  return el("tr", "", el("td", "", clock(e.time)), el("td", "name", clean(e.subject)), el("td", "", clean(sink)),
+    el("td", "", outside(e.reason, status.runbooks.gap + encodeURIComponent(e.reason))), el("td", "", clean(lost)), el("td", "", clean(e.recovered)), el("td", "", details));
+}
+
 async function problems() {
   say("problems-state", "Looking.");
-  const none = (list, text) => (list.length ? list : [el("li", "quiet", text)]);
-  $("unhealthy").replaceChildren(...none((status?.targets ?? []).filter((t) => t.state !== "live").map((t) => el("li", "", el("span", "mono", clean(t.target)), " ", badge(t.state), " ", clean(t.reason))), "All targets are live."));
+  await begun;
   try {
     const gaps = (await (await ask("gaps")).json()).events ?? [];
-    $("gaps").replaceChildren(...none(gaps.reverse().map((e) => entry(e)), "The journal holds no gap."));
+    keyed($("gaps"), gaps.reverse(), (e) => e.id, gap);
+    $("gaps-table").hidden = gaps.length === 0;
+    $("no-gaps").hidden = gaps.length > 0;
     const lines = (await (await ask("deadletters")).text()).split("\n").filter(Boolean).map((l) => JSON.parse(l));
-    $("letters").replaceChildren(...none(lines.slice(0, 500).map(letter), "There is no dead letter."));
-    say("problems-state", "");
+    keyed($("letters"), lines.slice(0, MAX_LETTERS), (l) => `${l.sink}/${l.number}`, letter);
+    $("no-letters").hidden = lines.length > 0;
+    $("letters-runbook").replaceChildren(lines.length > 0 ? outside("What to do", status.runbooks.deadLetters) : "");
+    say("problems-state", lines.length > MAX_LETTERS ? `The first ${MAX_LETTERS} of ${number(lines.length)} dead letters are here.` : "");
   } catch (err) {
     say("problems-state", err.message, true);
   }
@@ -324,6 +347,7 @@ function route() {
   }
   if (name === "history" && value) history(decodeURIComponent(value));
   if (name === "problems") problems();
+  if (name === "overview" && status) lastHour(status);
 }
 
 $("target-filter").addEventListener("input", () => status && targets(status));

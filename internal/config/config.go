@@ -173,6 +173,7 @@ type Admin struct {
 	// always allowed.
 	Hosts []string `yaml:"hosts"`
 
+	// TLS encrypts Listen. informd uses new files without a restart.
 	TLS AdminTLS `yaml:"tls"`
 	// AllowHTTP permits Listen to serve other machines without TLS. It permits a token there,
 	// and turns off the warning.
@@ -184,7 +185,7 @@ func (c *Config) DefaultSocket() bool {
 	return c.Admin.Socket == filepath.Join(c.Journal.Dir, SocketName)
 }
 
-// AdminTLS configures the encryption of Listen. informd uses new files without a restart.
+// AdminTLS names the files of admin.tls.
 type AdminTLS struct {
 	// CertFile holds the server's certificate, followed by the intermediate certificates.
 	CertFile string `yaml:"certFile"`

@@ -234,8 +234,8 @@ man: ## write the man pages of the commands to bin/man
 	INFORMD_MAN_DIR='$(abspath $(BIN))/man' $(GO) test ./internal/cli -run '^TestManPages$$' -count 1
 
 .PHONY: docs
-docs: schema cli-docs ## write docs/configuration.md and docs/cli.md from the code
-	cd test && $(GO) test ./schemagen -run '^TestReference$$' -count 1 -update
+docs: schema cli-docs ## write docs/configuration.md, docs/cli.md and the table of the chart's values
+	cd test && $(GO) test ./schemagen -run '^(TestReference|TestValues)$$' -count 1 -update
 
 .PHONY: tidy
 tidy: ## update go.mod and go.sum

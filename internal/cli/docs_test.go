@@ -18,7 +18,7 @@ type docsBlock struct{ language, text string }
 func docsPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := make(map[string]string)
-	for _, pattern := range []string{"*.md", "deploy/*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "deploy/*.md", "deploy/helm/*/*.md", "docs/*.md", "docs/*/*.md", "examples/*.md"} {
 		files, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s matches %d pages: %v", pattern, len(files), err)

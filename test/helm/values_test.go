@@ -55,6 +55,7 @@ func TestGoodValues(t *testing.T) {
 			checkSecurity(t, s)
 			checkPorts(t, r, s, c)
 			checkVolumes(t, s, c, file)
+			checkModes(t, s)
 			checkMemory(t, s)
 			checkReplicas(t, r, s, c)
 		})

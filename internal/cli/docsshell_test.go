@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDocsShell: in the pages that people follow command by command, each block is a script that bash can
+// read, and each target of make exists. Blocks that are no commands to run, such as output, have another
+// language than sh. TestDocsCommands checks the calls of informd, test/helm and test/deploy the files and
+// Secrets of deploy/README.md.
+func TestDocsShell(t *testing.T) {
+	pages := docsPages(t)
+	makefile := docsPage(t, "../../Makefile")
+	known := []string{
+		"cd", "curl", "docker", "echo", "export", "git", "go", "head", "helm", "informd", "jq", "kubectl", "make", "nats", "openssl", "publish",
+	}
+	checked := 0
+	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/runbooks.md", "docs/operating.md", "deploy/README.md"} {
+		for _, block := range docsBlocks(pages[name]) {
+			if block.language != "sh" {
+				continue
+			}
+			checked++
+			cmd := exec.CommandContext(t.Context(), "bash", "-n")
+			cmd.Stdin = strings.NewReader(block.text)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s\n%s", name, err, out, block.text)
+			}
+			for line := range strings.Lines(strings.ReplaceAll(block.text, "\\\n", "")) {
+				word := regexp.MustCompile(`^\s*(\w+)`).FindStringSubmatch(line)
+				if word != nil && !slices.Contains(known, word[1]) {
+					t.Errorf("%s: %s is no command that a block of sh may have: is it output?", name, word[1])
+				}
+			}
+			for _, target := range regexp.MustCompile(`(?m)^\s*make ([a-z-]+)`).FindAllStringSubmatch(block.text, -1) {
+				if !strings.Contains(makefile, "\n"+target[1]+":") {
+					t.Errorf("%s: the Makefile has no target %s", name, target[1])
+				}
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("found %d blocks only", checked)
+	}
+}
+
+// TestDocsGettingStarted runs the commands of docs/getting-started.md that need no cluster, with the config
+// of the page.
+func TestDocsGettingStarted(t *testing.T) {
+	page := docsPage(t, "../../docs/getting-started.md")
+	t.Chdir(t.TempDir())
+	ran := 0
+	for _, block := range docsBlocks(page) {
+		if block.language == "yaml" {
+			write(t, "config.yaml", block.text)
+		}
+		for line := range strings.Lines(block.text) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " |")
+			args := strings.Fields(line)
+			switch {
+			case block.language != "sh" || len(args) == 0:
+			case args[0] == "echo":
+				if out, err := exec.CommandContext(t.Context(), "bash", "-euc", line).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v: %s", line, err, out)
+				}
+			case args[0] == "informd" && slices.Contains([]string{"validate", "try", "rbac"}, args[1]):
+				ran++
+				var out, complaints bytes.Buffer
+				if code := run(t.Context(), args[1:], &out, &complaints); code != exitOK {
+					t.Errorf("%s: exit code %d: %s", line, code, &complaints)
+				}
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("ran %d commands", ran)
+	}
+}

@@ -145,7 +145,8 @@ func mutants() []mutant {
 		},
 		{
 			name: "left-is-deleted", file: "pkg/dynwatch/internal/decide/decide.go",
-			old: "d.Ask, d.IfExists = true, event.Left", new: "d.Ask, d.IfExists = true, event.Deleted",
+			old:    "s.RV != k.RV:\n\t\treturn Decision{}\n\tcase r.Selects:\n\t\treturn Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}",
+			new:    "s.RV != k.RV:\n\t\treturn Decision{}\n\tcase r.Selects:\n\t\treturn Decision{Op: event.Deleted, Ask: true, IfExists: event.Deleted}",
 			faults: "N7-reset-watches", caughtBy: []string{"I3", "I5"},
 		},
 		{

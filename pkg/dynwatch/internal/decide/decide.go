@@ -41,12 +41,15 @@ const (
 	Gone
 	// Listed is an object in a list.
 	Listed
+	// Absent is an object that the log holds and a list does not.
+	Absent
 )
 
 // Seen is one observation of an object.
 type Seen struct {
 	Kind Kind
-	// RV is the revision of the object, 0 if that of a listed one is unreadable.
+	// RV is the revision of the object, 0 if that of a listed one is unreadable; of an absent object
+	// that of the list.
 	RV uint64
 	// Unreadable: no event can have the object. Its identity is known.
 	Unreadable bool
@@ -62,6 +65,9 @@ type Rules struct {
 	Arrival event.Op
 	// Repeat: a known object is to be announced, whether it has changed or not.
 	Repeat bool
+	// Edited: the selectors are others than before. What exists and is not selected has not changed:
+	// the log forgets it.
+	Edited bool
 }
 
 // Decision is what an observation means: at most two events.
@@ -86,6 +92,8 @@ func Decide(k Known, s Seen, r Rules) Decision {
 	switch {
 	case k.Left && s.Kind == Listed && !s.Unreadable:
 		return Decision{Op: event.Entered}
+	case s.Kind == Absent:
+		return absent(k, s, r)
 	case !s.newer(k.Past):
 		return Decision{}
 	case k.Object == Same && s.Kind == Gone:
@@ -144,14 +152,26 @@ func state(k Known, s Seen, r Rules) Decision {
 
 // end decides about the end of the object that the log holds.
 func end(k Known, s Seen, r Rules) Decision {
-	if s.RV < k.Newest && s.RV != k.RV {
+	switch {
+	case s.RV < k.Newest && s.RV != k.RV:
 		return Decision{}
+	case r.Selects:
+		return Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}
 	}
-	d := Decision{Op: event.Deleted}
-	if r.Selects {
-		d.Ask, d.IfExists = true, event.Left
+	return Decision{Op: event.Deleted}
+}
+
+// absent decides about an object that the log holds and a list does not.
+func absent(k Known, s Seen, r Rules) Decision {
+	switch {
+	case k.Object == Unknown, k.RV > s.RV && !k.Restored:
+		return Decision{}
+	case r.Selects && r.Edited:
+		return Decision{Op: event.Deleted, Ask: true}
+	case r.Selects:
+		return Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}
 	}
-	return d
+	return Decision{Op: event.Deleted}
 }
 
 // Contradicts reports whether an answer at revision at, which shows an object at revision rv, cannot

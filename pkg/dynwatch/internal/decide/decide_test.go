@@ -135,6 +135,7 @@ func TestLists(t *testing.T) {
 	first := decide.Rules{Arrival: event.Snapshot}
 	later := decide.Rules{Arrival: event.Added}
 	selects := decide.Rules{Arrival: event.Added, Selects: true}
+	edited := decide.Rules{Selects: true, Edited: true}
 	repeat := decide.Rules{Arrival: event.Snapshot, Repeat: true}
 	same := decide.Known{Object: decide.Same, RV: 10, Newest: 12}
 	other := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
@@ -164,6 +165,12 @@ func TestLists(t *testing.T) {
 		"other, newer":                      {other, listed(15), first, decide.Decision{Replaced: true, ReplacedAt: 14, Op: event.Snapshot}},
 		"other, not newer":                  {other, listed(10), later, decide.Decision{}},
 		"other, restored, older":            {restored(other), listed(7), later, decide.Decision{Replaced: true, ReplacedAt: 6, Op: event.Added}},
+		"same, absent":                      {same, decide.Seen{Kind: decide.Absent, RV: 10}, later, decide.Decision{Op: event.Deleted}},
+		"same, absent, selector":            {same, decide.Seen{Kind: decide.Absent, RV: 12}, selects, decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}},
+		"same, absent, edited selector":     {same, decide.Seen{Kind: decide.Absent, RV: 12}, edited, decide.Decision{Op: event.Deleted, Ask: true}},
+		"same, absent from an older list":   {same, decide.Seen{Kind: decide.Absent, RV: 9}, later, decide.Decision{}},
+		"same, restored, absent":            {restored(same), decide.Seen{Kind: decide.Absent, RV: 9}, later, decide.Decision{Op: event.Deleted}},
+		"unknown, absent":                   {decide.Known{}, decide.Seen{Kind: decide.Absent, RV: 9}, later, decide.Decision{}},
 		"unreadable, unknown":               {decide.Known{}, unreadable(5), first, decide.Decision{}},
 		"unreadable, left":                  {decide.Known{Left: true}, unreadable(5), later, decide.Decision{}},
 		"unreadable, same":                  {same, unreadable(13), repeat, decide.Decision{}},

@@ -18,10 +18,13 @@
 //	same object      DELETED, at a known revision     deleted: servers without etcd
 //	same object      DELETED, older                   nothing
 //	same object      listed, to be repeated           snapshot
+//	same object      absent from a list, not older    deleted
+//	same object      absent from an older list        nothing
 //	other object     newer                            deleted (the other one, at the revision before),
 //	                                                  then as for nothing
 //	other object     not newer                        nothing
 //	restored, same   listed                           modified, unless revision and content are the same
+//	restored, same   absent from a list               deleted
 //	restored, other  listed                           as newer
 //
 // An API server on etcd sends the frames of a watch by ascending revision, and a deletion at a
@@ -35,7 +38,8 @@
 // has the object without the selector. If it has, added becomes entered, deleted becomes left, and
 // the deletion of an object that was never announced becomes nothing.
 //
-// What an edit of the selectors has dropped counts as nothing: the log forgets it.
+// What an edit of the selectors has dropped counts as nothing: a list lacks it, the API server has
+// it, and the log forgets it without an event.
 //
 // An unreadable object has no event of its own but its end, if it was announced. The end of another
 // object that it replaces is announced as well.

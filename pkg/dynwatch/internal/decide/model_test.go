@@ -72,7 +72,7 @@ func (n *name) take(o observation, selects bool) {
 			n.left = o.uid
 		}
 	}
-	if o.Kind == decide.Listed {
+	if o.Kind == decide.Listed || o.Kind == decide.Absent {
 		return
 	}
 	n.position = max(n.position, o.RV)
@@ -115,7 +115,7 @@ func names(yield func(n name, end act) bool) {
 
 func observations(yield func(observation) bool) {
 	for rv := uint64(1); rv <= revisions; rv++ {
-		for _, kind := range []decide.Kind{decide.State, decide.Gone, decide.Listed} {
+		for _, kind := range []decide.Kind{decide.State, decide.Gone, decide.Listed, decide.Absent} {
 			for _, uid := range []string{"a", "b"} {
 				for _, there := range []bool{false, true} {
 					if !yield(observation{decide.Seen{Kind: kind, RV: rv}, uid, there}) {
@@ -132,6 +132,9 @@ func TestEachObservationOfEachName(t *testing.T) {
 		for o := range observations {
 			if last.op == event.Deleted && last.uid == o.uid && o.RV > last.rv {
 				continue // no UID is used again
+			}
+			if o.Kind == decide.Absent && o.uid != before.uid {
+				continue // it is about what the log holds
 			}
 			if k := before.known(o.uid); o.Kind == decide.Listed && k.Contradicts(o.RV, revisions) {
 				continue // etcd was restored
@@ -277,10 +280,7 @@ func (n *name) list(t *testing.T, h history, at uint64, selector bool) {
 	t.Helper()
 	s := h.states[at]
 	if !s.matches {
-		if n.uid != "" && n.rv <= at { // absent
-			n.acts = append(n.acts, act{event.Deleted, n.uid, at})
-			n.uid = ""
-		}
+		n.take(observation{decide.Seen{Kind: decide.Absent, RV: at}, n.uid, n.uid == s.uid}, selector)
 		return
 	}
 	if n.known(s.uid).Contradicts(s.rv, at) {

@@ -56,16 +56,27 @@ func (t *Decider) EndGone(ctx context.Context, d decide.Decision, id index.ID, e
 	return t.End(ctx, op, e, o, rv, false)
 }
 
+// Absent is what it means that a list at revision rv lacks the entry's object.
+func (t *Decider) Absent(e *index.Entry, rv uint64) decide.Decision {
+	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.lostBy(recovery.ReasonRollback)}
+	r := decide.Rules{Selects: t.mayExist(e), Edited: t.lostBy(recovery.ReasonSelection)}
+	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
+}
+
+func (t *Decider) lostBy(reason string) bool { return t.Lost != nil && t.Lost.Reason == reason }
+
 // EndAbsent emits the end of an object that a list at rv did not hold.
 func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
-	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+	d := t.Absent(e, rv)
+	switch {
+	case d.Op == "":
+		return nil
+	case !t.Coverage.Filter.Covers(t.Index.Namespace(e)):
 		return t.endUncovered(ctx, e, rv)
-	}
-	if t.MayBeDropped(e) {
+	case t.MayBeDropped(e):
 		return t.endMaybeDropped(ctx, e, rv)
-	}
-	if !t.mayExist(e) {
-		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	case !d.Ask:
+		return t.End(ctx, d.Op, e, nil, rv, true)
 	}
 	t.Status.Alive() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
@@ -74,13 +85,13 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 		return t.postpone(ctx, e, rv)
 	case err != nil:
 		return err
-	case still && t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection:
+	case still && d.IfExists == "":
 		t.drop(e) // it was not the cluster that changed
 		return nil
 	case still:
-		return t.End(ctx, event.Left, e, now, rv, true)
+		return t.End(ctx, d.IfExists, e, now, rv, true)
 	default:
-		return t.End(ctx, event.Deleted, e, nil, rv, true)
+		return t.End(ctx, d.Op, e, nil, rv, true)
 	}
 }
 
@@ -97,7 +108,7 @@ func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o 
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
 func (t *Decider) mayExist(e *index.Entry) bool {
-	edited := t.MayBeDropped(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
+	edited := t.MayBeDropped(e) || t.lostBy(recovery.ReasonSelection)
 	return t.Source.Resource.Loses() || edited && t.Spec.Selects()
 }
 
@@ -187,6 +198,28 @@ func (t *Decider) ExistedAt(ctx context.Context, o *frame.Object, rv uint64) (bo
 		return t.Source.Resource.Loses(), nil
 	}
 	return err == nil && ok && then.UID == o.UID, err
+}
+
+// EndReplaced ends the entry if the decision is that another object has replaced it. It returns the
+// entry of the observed object, nil if there is none.
+func (t *Decider) EndReplaced(ctx context.Context, d decide.Decision, e *index.Entry) (*index.Entry, error) {
+	if !d.Replaced {
+		return e, nil
+	}
+	return nil, t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true)
+}
+
+// Answer returns the event of a decision about a state of an object. If the decision asks, it finds out
+// whether the object existed at the revision before.
+func (t *Decider) Answer(ctx context.Context, d decide.Decision, o *frame.Object, before uint64) (event.Op, error) {
+	if !d.Ask {
+		return d.Op, nil
+	}
+	there, err := t.ExistedAt(ctx, o, before)
+	if there {
+		return d.IfExists, err
+	}
+	return d.Op, err
 }
 
 // EndAt ends what existed at the revision before at and not at it any more, with

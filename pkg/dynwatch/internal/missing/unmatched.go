@@ -58,7 +58,7 @@ func (t *Decider) Explained(frames []selection.LeftFrame) bool {
 // endUncovered ends what a list at rv cannot hold because its namespace is not
 // covered any more.
 func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
-	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
+	if t.lostBy(recovery.ReasonSelection) {
 		_, there, err := t.stillThere(ctx, e, rv)
 		switch {
 		case err == nil && !there:

@@ -106,7 +106,7 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 	if err != nil {
 		return rv, torn, err
 	}
-	gone := slices.DeleteFunc(t.entriesOf(namespace), func(e *index.Entry) bool { return e.Sweep == number || e.RV > rv })
+	gone := slices.DeleteFunc(t.entriesOf(namespace), func(e *index.Entry) bool { return e.Sweep == number || t.Absent(e, rv).Op == "" })
 	if blind && len(gone) > 0 {
 		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
 		return rv, torn, nil // the audit finds what is missing
@@ -128,11 +128,8 @@ func (t *Follower) takeArrived(ctx context.Context, o *frame.Object, cause uint6
 	k, e := t.Known(emit.IDOf(o))
 	k.Past = 0 // by frames of the time in which the namespace did not match
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added, Selects: true})
-	if d.Replaced {
-		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
-			return true, err
-		}
-		e = nil
+	if e, err = t.EndReplaced(ctx, d, e); err != nil {
+		return true, err
 	}
 	switch {
 	case d.Op == "":

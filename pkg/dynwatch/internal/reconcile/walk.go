@@ -151,11 +151,9 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 		}
 	}
 	d := decide.Decide(k, s, decide.Rules{Selects: t.Spec.Selects(), Arrival: event.Added})
-	if d.Replaced { // its end was not found
-		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
-			return err
-		}
-		e = nil
+	e, err := t.EndReplaced(ctx, d, e)
+	if err != nil {
+		return err
 	}
 	if f.Bad != nil {
 		return t.Reject(ctx, f.Bad)
@@ -168,19 +166,14 @@ func (t *Reconciler) emitDecided(ctx context.Context, d decide.Decision, e *inde
 	switch {
 	case d.Op == "":
 		return nil
+	case f.End && f.Left:
+		return t.End(ctx, d.IfExists, e, f.Object, f.RV, true)
 	case f.End:
-		if f.Left {
-			d.Op = d.IfExists
-		}
 		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
-	case d.Ask:
-		there, err := t.ExistedAt(ctx, f.Object, f.RV-1)
-		if err != nil {
-			return err
-		}
-		if there {
-			d.Op = d.IfExists
-		}
 	}
-	return t.Announce(ctx, d.Op, f.Object, e, true)
+	op, err := t.Answer(ctx, d, f.Object, f.RV-1)
+	if err != nil {
+		return err
+	}
+	return t.Announce(ctx, op, f.Object, e, true)
 }

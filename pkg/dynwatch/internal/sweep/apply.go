@@ -60,26 +60,19 @@ func (t *Sweeper) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil
 // if nothing; o is nil if the frame's object is unreadable.
 func (t *Sweeper) act(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
-	if d.Replaced {
-		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
-			return err
-		}
-		e = nil
-	}
+	e, err := t.EndReplaced(ctx, d, e)
 	switch {
-	case d.Op == "":
-		return nil
+	case d.Op == "" || err != nil:
+		return err
 	case d.Op == event.Deleted:
 		return t.EndGone(ctx, d, id, e, rv, o)
-	case d.Ask:
-		there, err := t.ExistedAt(ctx, o, rv-1)
-		if err == nil && there {
-			d.Op = d.IfExists
-			err = t.CheckEntered(ctx, o, rv)
-		}
-		if err != nil {
-			return err
-		}
 	}
-	return t.Announce(ctx, d.Op, o, e, false)
+	op, err := t.Answer(ctx, d, o, rv-1)
+	if err == nil && op == event.Entered {
+		err = t.CheckEntered(ctx, o, rv)
+	}
+	if err != nil {
+		return err
+	}
+	return t.Announce(ctx, op, o, e, false)
 }

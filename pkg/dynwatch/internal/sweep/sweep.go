@@ -124,10 +124,8 @@ func (t *Sweeper) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malfor
 		s.against.Note(k, listwatch.Listed{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion})
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
-	if !d.Replaced {
-		return nil
-	}
-	return t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true)
+	_, err := t.EndReplaced(ctx, d, e)
+	return err
 }
 
 // Observe compares one listed object with the index and emits the difference.
@@ -145,11 +143,8 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	}
 	k.Left = left != 0
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.rules(s, e))
-	if d.Replaced {
-		if err := t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true); err != nil {
-			return err
-		}
-		e = nil
+	if e, err = t.EndReplaced(ctx, d, e); err != nil {
+		return err
 	}
 	switch {
 	case d.Op == "":
@@ -192,16 +187,11 @@ func (t *Sweeper) rules(s *Pass, e *index.Entry) decide.Rules {
 
 // announceListed announces a listed object that the index does not hold.
 func (t *Sweeper) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
-	if d.Ask {
-		there, err := t.ExistedAt(ctx, o, t.Cursor)
-		if err != nil {
-			return err
-		}
-		if there {
-			d.Op = d.IfExists
-		}
+	op, err := t.Answer(ctx, d, o, t.Cursor)
+	if err != nil {
+		return err
 	}
-	if err := t.AnnounceCaused(ctx, d.Op, o, nil, s.Replay, cause); err != nil {
+	if err := t.AnnounceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
 		return err
 	}
 	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
@@ -251,7 +241,7 @@ func (t *Sweeper) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv 
 // absent is Missing without what was born later than the list at rv: the log has that from before
 // the target resumed.
 func (t *Sweeper) absent(s *Pass, rv uint64) []*index.Entry {
-	return slices.DeleteFunc(t.Missing(s), func(e *index.Entry) bool { return !s.Rollback && e.RV > rv })
+	return slices.DeleteFunc(t.Missing(s), func(e *index.Entry) bool { return t.Absent(e, rv).Op == "" })
 }
 
 // Missing returns the entries that a pass has not seen, none if an object was unreadable.

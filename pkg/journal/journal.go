@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -56,9 +55,6 @@ func Open(c Config) (*Journal, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
 	}
-	if err := refuseEmbedded(c.Dir); err != nil {
-		return nil, err
-	}
 	d, warning, err := disk.Open(c.Dir)
 	if err != nil {
 		return nil, err
@@ -77,16 +73,6 @@ func Open(c Config) (*Journal, error) {
 	j.dir = d
 	j.keep()
 	return j, nil
-}
-
-// refuseEmbedded is an error if the directory has a journal of type embedded, which earlier builds had.
-func refuseEmbedded(dir string) error {
-	older := filepath.Join(dir, "jetstream")
-	if _, err := os.Lstat(older); err == nil {
-		return fmt.Errorf("journal.dir %s has an embedded journal of an earlier build, which informd cannot read: "+
-			"move %s away, or set another journal.dir; each resource then begins with a snapshot", dir, older)
-	}
-	return nil
 }
 
 // bootID identifies the boot of this machine. On a system that has none, each start counts as one

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 // Close closes the journal, and saves the cursors. Blocked calls return ErrClosed. If the disk does not answer within 20 seconds, it
@@ -23,7 +21,7 @@ func (j *Journal) Close() error {
 }
 
 func (j *Journal) close() error {
-	if errors.Is(j.log.Failure(), wal.ErrClosed) {
+	if errors.Is(j.log.Failure(), ErrClosed) {
 		return ErrClosed
 	}
 	for _, c := range j.open() {
@@ -39,5 +37,5 @@ func (j *Journal) close() error {
 	if j.dir != nil {
 		err = errors.Join(err, j.dir.Close())
 	}
-	return j.errOf(err)
+	return err
 }

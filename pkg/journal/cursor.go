@@ -124,7 +124,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		news: make(chan struct{}, 1), closed: make(chan struct{}), reading: make(chan struct{}, 1),
 	}
 	if err := j.log.Failure(); err != nil {
-		return nil, j.errOf(err)
+		return nil, err
 	}
 	kept, known := j.log.Get(record.Cursor, sinkName+name)
 	var err error
@@ -161,7 +161,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		err = j.log.Sync(context.Background())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open cursor %q: %w", name, j.errOf(err)), c.Close())
+		return nil, errors.Join(fmt.Errorf("open cursor %q: %w", name, err), c.Close())
 	}
 	c.loadRequests()
 	c.beginSnapshot()
@@ -244,7 +244,7 @@ func (c *Cursor) isClosed() bool {
 	case <-c.closed:
 		return true
 	case <-c.journal.log.Failed():
-		return errors.Is(c.journal.log.Failure(), wal.ErrClosed)
+		return errors.Is(c.journal.log.Failure(), ErrClosed)
 	default:
 		return false
 	}

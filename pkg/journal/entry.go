@@ -16,10 +16,11 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 // ErrClosed is the error of every method of a closed journal or cursor.
-var ErrClosed = errors.New("journal is closed")
+var ErrClosed = wal.ErrClosed
 
 // ErrTooLarge says that a dead letter is larger than the free capacity for dead letters. The journal
 // may take the same one without data.

@@ -150,17 +150,17 @@ func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
 	case stored+int64(len(letter)) > limit:
 		return fmt.Errorf("dead letters take %d of %d bytes: they are full; redeliver or drop some (informd deadletters)", stored, limit)
 	}
-	return d.journal.errOf(d.journal.log.PutLetter(ctx, d.name, letter))
+	return d.journal.log.PutLetter(ctx, d.name, letter)
 }
 
 // Each calls take with every letter, oldest first, until take returns an error, which it returns.
 func (d *DeadLetters) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
-	return d.journal.errOf(d.journal.log.EachLetter(ctx, d.name, take))
+	return d.journal.log.EachLetter(ctx, d.name, take)
 }
 
 // Drop removes dead letters, and ignores unknown numbers. It returns when that is durable.
 func (d *DeadLetters) Drop(ctx context.Context, numbers ...uint64) error {
-	return d.journal.errOf(d.journal.log.DropLetters(ctx, d.name, numbers...))
+	return d.journal.log.DropLetters(ctx, d.name, numbers...)
 }
 
 // Place names the storage, for an operator.

@@ -174,14 +174,6 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	if stats := j.log.Stats(); stats.Bytes > stats.Limit/100*shortAt {
 		signal(j.shift)
 	}
-	return j.errOf(err)
-}
-
-// errOf makes the error of the log that of this package.
-func (j *Journal) errOf(err error) error {
-	if errors.Is(err, wal.ErrClosed) {
-		return ErrClosed
-	}
 	return err
 }
 
@@ -191,7 +183,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 		return Checkpoint{}, err
 	}
 	if err := j.log.EachLast(target, last); err != nil {
-		return Checkpoint{}, j.errOf(err)
+		return Checkpoint{}, err
 	}
 	mark, void := j.mark(target)
 	if mark == nil && j.log.Recovery.Void { // the damage may have taken it; an empty one says so to a later process
@@ -200,7 +192,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 			return Checkpoint{}, err
 		}
 	}
-	return Checkpoint{Mark: mark, Void: void}, j.errOf(j.log.Failure())
+	return Checkpoint{Mark: mark, Void: void}, j.log.Failure()
 }
 
 // mark returns the checkpoint of a target, nil without one.
@@ -212,7 +204,7 @@ func (j *Journal) mark(target string) (mark []byte, void bool) {
 // Checkpointed reports whether a target has a valid checkpoint.
 func (j *Journal) Checkpointed(target string) (bool, error) {
 	mark, void := j.mark(target)
-	return mark != nil && !void, j.errOf(j.log.Failure())
+	return mark != nil && !void, j.log.Failure()
 }
 
 // Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that
@@ -224,7 +216,7 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 		}
 		err := j.log.Put(record.Mark, target, mark)
 		if !disk.IsFull(err) {
-			return j.errOf(err)
+			return err
 		}
 		select {
 		case <-time.After(fullPause):
@@ -242,7 +234,7 @@ func (j *Journal) final(err error) error {
 	if err != nil {
 		j.log.Fail(err) // unless it has failed before
 	}
-	return j.errOf(err)
+	return err
 }
 
 // Last implements [Log].
@@ -261,7 +253,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 func (j *Journal) Failed() <-chan struct{} { return j.log.Failed() }
 
 // Failure implements [Log].
-func (j *Journal) Failure() error { return j.errOf(j.log.Failure()) }
+func (j *Journal) Failure() error { return j.log.Failure() }
 
 // Bind notes the cluster that the journal belongs to, by the UID of its namespace kube-system. If
 // it belongs to another one it returns an error and changes nothing.
@@ -270,9 +262,9 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 	switch {
 	case !ok:
 		if err := j.log.Put(record.Binding, "", []byte(clusterUID)); err != nil {
-			return j.errOf(err)
+			return err
 		}
-		return j.errOf(j.log.Sync(ctx))
+		return j.log.Sync(ctx)
 	case string(bound.Value) != clusterUID:
 		return fmt.Errorf("the journal in %s belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
 			"give each cluster its own journal.dir", j.config.Dir, bound.Value, clusterUID)

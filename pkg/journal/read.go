@@ -40,7 +40,7 @@ func (c *Cursor) Read(ctx context.Context, limit int) ([]Entry, error) {
 	for {
 		entries, err := c.poll(limit)
 		if len(entries) > 0 || err != nil {
-			return entries, c.journal.errOf(err)
+			return entries, err
 		}
 		select {
 		case <-c.news:
@@ -50,7 +50,7 @@ func (c *Cursor) Read(ctx context.Context, limit int) ([]Entry, error) {
 			return nil, ErrClosed
 		}
 		if err := c.journal.log.Failure(); err != nil {
-			return nil, c.journal.errOf(err)
+			return nil, err
 		}
 	}
 }
@@ -289,21 +289,21 @@ func (c *Cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.mu.Unlock()
 	first, before, err := c.journal.log.Since(since)
 	if err != nil || first > p.Seq {
-		return 0, c.journal.errOf(err)
+		return 0, err
 	}
 	n, err := c.journal.log.Count(first, p.Seq)
 	if err != nil {
-		return 0, c.journal.errOf(err)
+		return 0, err
 	}
 	p.Run = max(c.journal.runs.Next(), p.Run+1)
 	p.Until = max(p.Until, p.Seq)
 	p.Detached = max(p.Detached, p.Until)
 	p.Seq = before
 	if err := c.write(p); err != nil {
-		return 0, c.journal.errOf(err)
+		return 0, err
 	}
 	if err := c.journal.log.Sync(ctx); err != nil {
-		return 0, c.journal.errOf(err)
+		return 0, err
 	}
 	c.mu.Lock()
 	p.Note = c.position.Note

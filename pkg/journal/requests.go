@@ -30,10 +30,10 @@ func (c *Cursor) Request(ctx context.Context, r Resnapshot) error {
 		return ErrClosed
 	}
 	if err := c.addRequest(r); err != nil {
-		return c.journal.errOf(err)
+		return err
 	}
 	signal(c.news)
-	return c.journal.errOf(c.journal.log.Sync(ctx))
+	return c.journal.log.Sync(ctx)
 }
 
 func (c *Cursor) addRequest(r Resnapshot) error {
@@ -72,7 +72,7 @@ func (c *Cursor) Complete(run uint64) (bool, error) {
 	rest := slices.Clone(q.pending)
 	c.mu.Unlock()
 	signal(c.news)
-	return true, c.journal.errOf(c.keepRequests(rest))
+	return true, c.keepRequests(rest)
 }
 
 // beginRequest makes the first request the source, if nothing else is.

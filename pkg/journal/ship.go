@@ -30,8 +30,7 @@ func (j *Journal) Files() (Files, error) { return j.log.Files() }
 // Chunk returns at most a mebibyte of a file, from an offset on. At the end of the newest segment it
 // waits for more, at most for patience. The error is [ErrNoFile] if compaction has replaced the file.
 func (j *Journal) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
-	c, err := j.log.Chunk(ctx, name, offset, patience)
-	return c, j.errOf(err)
+	return j.log.Chunk(ctx, name, offset, patience)
 }
 
 // Sum returns the SHA-256 of a sealed file, in hexadecimal. It reads all of it. (A CRC would not do: index

@@ -24,7 +24,7 @@ import (
 )
 
 // ErrClosed is the error of every call of a closed log.
-var ErrClosed = errors.New("the log is closed")
+var ErrClosed = errors.New("journal is closed")
 
 // ErrDamaged says that a segment has invalid bytes behind what was synced. The log must be opened
 // again, which removes them.

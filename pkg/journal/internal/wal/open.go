@@ -47,9 +47,8 @@ func (r *Recovery) Damaged() bool { return len(r.Lost) > 0 || r.Void }
 
 // start is the value of a start record: of the newest one, as each has all that counts.
 type start struct {
-	Boot    string `json:"boot"`
-	Suspect bool   `json:"suspect,omitempty"`
-	Skips   []Skip `json:"skips,omitempty"`
+	Boot  string `json:"boot"`
+	Skips []Skip `json:"skips,omitempty"`
 	// Lost are ranges that damage has taken.
 	Lost []Skip `json:"lost,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
@@ -300,7 +299,7 @@ func (l *Log) start() error {
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
 	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Lost: l.lost, Unsynced: l.options.Sync >= SyncNever})
+	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Lost: l.lost, Unsynced: l.options.Sync >= SyncNever})
 	if err != nil {
 		return err
 	}

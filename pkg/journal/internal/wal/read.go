@@ -118,10 +118,11 @@ func (r *Reader) enter() error {
 	l.mu.Unlock()
 	offset := int64(segment.HeaderSize)
 	if r.next > f.First {
-		entries, err := l.entriesOf(f)
+		index, err := l.indexOf(f)
 		if err != nil {
 			return err
 		}
+		entries := index.Entries
 		i := sort.Search(len(entries), func(i int) bool { return entries[i].Seq >= r.next })
 		if i == len(entries) {
 			offset = r.end
@@ -137,21 +138,17 @@ func (r *Reader) enter() error {
 	return nil
 }
 
-// entriesOf returns what the index of a segment has. The times of a sealed one are whole seconds,
-// rounded down.
-func (l *Log) entriesOf(f *file) ([]segment.Entry, error) {
+// indexOf returns what the index of a segment has now. The times of a sealed one are whole seconds, rounded
+// down.
+func (l *Log) indexOf(f *file) (*segment.Index, error) {
 	l.mu.Lock()
-	index := f.index
-	if index != nil {
+	if f.index != nil {
 		defer l.mu.Unlock()
-		return index.Entries, nil // it only grows
+		now := *f.index // it only grows
+		return &now, nil
 	}
 	l.mu.Unlock()
-	index, err := l.readIndex(f)
-	if err != nil {
-		return nil, err
-	}
-	return index.Entries, nil
+	return l.readIndex(f)
 }
 
 // readIndex reads the index file of a segment.
@@ -310,15 +307,6 @@ func (s *Source) Close() {
 		_ = s.open.Close()
 	}
 	s.open, s.bytes = nil, nil
-}
-
-// readEvent reads the event at an offset of a segment that is held.
-func (l *Log) readEvent(f *file, offset, size uint32, shared *record.Strings) (Entry, error) {
-	bytes, err := l.read(f.Log(), int64(offset), int(size))
-	if err != nil {
-		return Entry{}, err
-	}
-	return l.parseEvent(f, offset, bytes, shared)
 }
 
 func (l *Log) parseEvent(f *file, offset uint32, bytes []byte, shared *record.Strings) (Entry, error) {

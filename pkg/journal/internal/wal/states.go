@@ -123,12 +123,18 @@ func (l *Log) EachControl(take func(Entry) error) error {
 
 // each calls take with the events that match, in their order.
 func (l *Log) each(match func(*segment.Entry) bool, take func(Entry) error) error {
-	var shared record.Strings
+	s := Source{Strings: new(record.Strings)}
+	defer s.Close()
 	return l.eachEntry(func(f *file, e *segment.Entry) error {
 		if !match(e) {
 			return nil
 		}
-		found, err := l.readEvent(f, e.Offset, e.Size, &shared)
+		offset, size := int64(e.Offset), int64(e.Size)
+		bytes, err := s.read(l, f, offset, size, offset+size)
+		if err != nil {
+			return err
+		}
+		found, err := l.parseEvent(f, e.Offset, bytes, s.Strings)
 		if err != nil {
 			return err
 		}
@@ -144,15 +150,15 @@ func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
 		return err
 	}
 	for _, f := range files {
-		entries, err := l.entriesOf(f)
+		index, err := l.indexOf(f)
 		if err != nil {
 			return err
 		}
-		for i := range entries {
-			if entries[i].Kind != record.Event {
+		for i := range index.Entries {
+			if index.Entries[i].Kind != record.Event {
 				continue
 			}
-			if err := take(f, &entries[i]); err != nil {
+			if err := take(f, &index.Entries[i]); err != nil {
 				return err
 			}
 		}
@@ -207,23 +213,17 @@ func (l *Log) Walk(take func(e *segment.Entry, last *keys.Entry, namespace strin
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, f := range files {
-		index := f.index
-		if index == nil {
-			l.mu.Unlock()
-			read, err := l.readIndex(f)
-			l.mu.Lock()
-			if err != nil {
-				return err
-			}
-			index = read
+		index, err := l.indexOf(f)
+		if err != nil {
+			return err
 		}
+		l.mu.Lock()
 		for i := range index.Entries {
 			e := &index.Entries[i]
 			take(e, l.table.Get(e.Key), index.NamespaceOf(e))
 		}
+		l.mu.Unlock()
 	}
 	return nil
 }

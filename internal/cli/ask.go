@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/spelling"
@@ -28,7 +27,7 @@ func (s *starter) complete(std streams, cluster daemon.Survey) error {
 		return misused("init needs --resources where standard input is no terminal, as in informd init --resources pods,deployments.apps")
 	}
 	if !ask.silent {
-		fmt.Fprintf(std.err, "The API server at %s serves %s that informd can watch.\n", cluster.Server, terminal.Number(len(cluster.Resources), "resource", "resources"))
+		fmt.Fprintf(std.err, "The API server at %s serves %s that informd can watch.\n", cluster.Server, number(len(cluster.Resources), "resource", "resources"))
 	}
 	if err := ask.value("Resources, as kubectl names them", "pods,deployments.apps", len(s.resources) > 0, func(text string) error {
 		return s.setResources(fields(text), cluster.Resources)
@@ -169,7 +168,7 @@ func (a asker) value(question, byDefault string, given bool, set func(string) er
 		if err == nil {
 			return nil
 		}
-		fmt.Fprintf(a.out, "%s\n", terminal.Visible(err.Error()))
+		fmt.Fprintf(a.out, "%s\n", visible(err.Error()))
 	}
 }
 

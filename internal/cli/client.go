@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/connection"
@@ -211,7 +210,7 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 func refusal(status, text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
-		lines[i] = terminal.Visible(line)
+		lines[i] = visible(line)
 	}
 	return cmp.Or(strings.Join(lines, "\n"), status)
 }
@@ -221,7 +220,7 @@ func (std streams) wait(what string) (done func()) {
 	if !isTerminal(std.err) {
 		return func() {}
 	}
-	return terminal.Progress(std.err, what)
+	return showProgress(std.err, what)
 }
 
 // post is do for an answer in JSON, which may take long.

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
@@ -86,7 +85,7 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 		case l.sink == "" || l.all == (len(l.numbers) > 0):
 			return misused("deadletters %s needs --sink, and either --number or --all", do.command)
 		case l.all && !l.yes:
-			return confirm(std, fmt.Sprintf(do.question, terminal.Visible(l.sink)))
+			return confirm(std, fmt.Sprintf(do.question, visible(l.sink)))
 		}
 		return nil
 	}
@@ -97,12 +96,12 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 			return err
 		}
 		return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
-			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, terminal.Number(n.Events, "dead letter", "dead letters"), terminal.Visible(l.sink))
+			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
 			if n.Refused > 0 && err == nil {
-				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", terminal.Number(n.Refused, "dead letter", "dead letters"))
+				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", number(n.Refused, "dead letter", "dead letters"))
 			}
 			if n.Filtered > 0 && err == nil {
-				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", terminal.Number(n.Filtered, "dead letter", "dead letters"))
+				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", number(n.Filtered, "dead letter", "dead letters"))
 			}
 			return err
 		}})
@@ -174,7 +173,7 @@ func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, er
 
 // letterYAML is a letter as a YAML document.
 func letterYAML(line []byte) ([]byte, error) {
-	text, err := terminal.YAML(json.RawMessage(line))
+	text, err := yAML(json.RawMessage(line))
 	return append([]byte("---\n"), text...), err
 }
 
@@ -182,7 +181,7 @@ func letterYAML(line []byte) ([]byte, error) {
 func letterName(line []byte) ([]byte, error) {
 	var l admin.Letter
 	err := json.Unmarshal(line, &l)
-	return fmt.Appendf(nil, "%s/%d\n", terminal.Visible(l.Sink), l.Number), err
+	return fmt.Appendf(nil, "%s/%d\n", visible(l.Sink), l.Number), err
 }
 
 func printLetters(out io.Writer, body io.Reader) error {
@@ -198,7 +197,7 @@ func printLetters(out io.Writer, body io.Reader) error {
 		}
 		// Texts are not shortened, so that users can copy them.
 		object, id := letter.about()
-		rows = append(rows, []string{l.Sink, terminal.Count(l.Number), letter.Time, letter.Event.Op, object, id, terminal.Shortened(letter.Reason)})
+		rows = append(rows, []string{l.Sink, count(l.Number), letter.Time, letter.Event.Op, object, id, shortened(letter.Reason)})
 		return nil
 	})
 	switch {
@@ -208,7 +207,7 @@ func printLetters(out io.Writer, body io.Reader) error {
 		_, err := fmt.Fprintln(out, "no dead letters")
 		return err
 	}
-	return terminal.Align(out, rows)
+	return align(out, rows)
 }
 
 // keptLetter has the parts of a letter that the list shows. A letter of the source has a

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/internal/cli/internal/configkey"
 	"github.com/informd/informd/schema"
 )
 
@@ -27,7 +26,7 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			return nil
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			root, err := configkey.Root()
+			root, err := configRoot()
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -39,7 +38,7 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			return keys, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			root, err := configkey.Root()
+			root, err := configRoot()
 			if err != nil {
 				return err
 			}

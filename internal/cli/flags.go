@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/display"
@@ -84,7 +83,7 @@ func (f *format) show(out io.Writer, s shown) error {
 		e.SetEscapeHTML(false)
 		return e.Encode(s.document)
 	case formatYAML:
-		text, err := terminal.YAML(s.document)
+		text, err := yAML(s.document)
 		if err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func (f *format) show(out io.Writer, s shown) error {
 		return err
 	case formatName:
 		for _, name := range s.names {
-			fmt.Fprintln(out, terminal.Visible(name))
+			fmt.Fprintln(out, visible(name))
 		}
 		return nil
 	default:

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/past"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/event"
@@ -51,7 +50,7 @@ itself, and changes nothing in it.`,
 			}
 			s.names = append(s.names, gaps[i].ID)
 		}
-		s.table = func(out io.Writer) error { return past.Gaps(out, gaps) }
+		s.table = func(out io.Writer) error { return printGaps(out, gaps) }
 		return output.show(std.out, s)
 	})
 }

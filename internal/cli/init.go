@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
@@ -152,7 +151,7 @@ Run informd here:
 Or give its account in the cluster the permissions:
   kubectl create namespace %[6]s
   kubectl apply -f %[2]s
-`, s.config, s.manifest, terminal.Number(len(s.resources), "resource", "resources"), s.sink, s.account.Name, s.account.Namespace)
+`, s.config, s.manifest, number(len(s.resources), "resource", "resources"), s.sink, s.account.Name, s.account.Namespace)
 	return err
 }
 
@@ -165,7 +164,7 @@ func (s *starter) text(cluster daemon.Survey) string {
 
 # The name of the cluster, in every event.
 cluster: %s
-`, terminal.Visible(cluster.Server), strconv.Quote(s.cluster))
+`, visible(cluster.Server), strconv.Quote(s.cluster))
 	if k := s.kubernetes; k.Kubeconfig != "" || k.Context != "" {
 		b.WriteString("\n# The API server. Remove this block for a Pod with a ServiceAccount.\nkubernetes:\n")
 		if k.Kubeconfig != "" {

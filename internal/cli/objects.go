@@ -18,9 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/live"
-	"github.com/informd/informd/internal/cli/internal/past"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
@@ -72,12 +69,12 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		if len(args) == 1 {
 			values.Set("resource", args[0])
 		}
-		show := live.NewText(std.out, colored(std.out)).Event
+		show := newTailText(std.out, colored(std.out)).Event
 		if output.value == formatJSON {
-			show = live.JSON(std.out)
+			show = tailJSON(std.out)
 		}
 		err := c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
-			return live.Follow(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, terminal.Visible(note)) })
+			return followTail(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, visible(note)) })
 		})
 		if ctx.Err() != nil {
 			return nil // interrupted
@@ -94,7 +91,7 @@ func historyCommand(std streams) *cobra.Command {
 revision (resourceVersion), who wrote it if the config has fieldManager, and what changed.`,
 		"informd history pods/shop/web-1\ninformd history deployments.apps/shop/web -o json")
 	return std.askingAbout(cmd, nil, func(output *format, found admin.History, events []event.Event) error {
-		s := shown{document: found, table: func(out io.Writer) error { return past.Table(out, events, found.Limit) }}
+		s := shown{document: found, table: func(out io.Writer) error { return printHistory(out, events, found.Limit) }}
 		for i := range events {
 			s.names = append(s.names, events[i].ID)
 		}
@@ -105,7 +102,7 @@ revision (resourceVersion), who wrote it if the config has fieldManager, and wha
 func getCommand(std streams) *cobra.Command {
 	var at string
 	var revision uint64
-	var moment past.Moment
+	var moment objectMoment
 	cmd := objectCommand("get", "show an object as it is or was", `informd get shows the state of an object: the last one, or that at a time or a revision.`,
 		"informd get pods/shop/web-1 --at 10m\ninformd get deployments.apps/shop/web --revision 12345 -o json")
 	cmd.Flags().StringVar(&at, "at", "", "the time: how long ago as in 10m, or 2026-11-20T10:00:00Z")
@@ -114,18 +111,18 @@ func getCommand(std streams) *cobra.Command {
 		if cmd.Flags().Changed("at") && cmd.Flags().Changed("revision") {
 			return misused("--at and --revision are two ways to say one thing: use one")
 		}
-		moment = past.Moment{Time: time.Now(), Revision: revision}
+		moment = objectMoment{Time: time.Now(), Revision: revision}
 		if at == "" {
 			return nil
 		}
 		var err error
-		if moment, err = past.ParseTime(at, time.Now()); err != nil {
+		if moment, err = parseTime(at, time.Now()); err != nil {
 			return misused("--at %v", err)
 		}
 		return nil
 	}
 	return std.askingAbout(cmd, []string{formatYAML, formatJSON}, func(output *format, found admin.History, events []event.Event) error {
-		e, err := past.At(events, moment)
+		e, err := stateAt(events, moment)
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
 		}
@@ -136,9 +133,9 @@ func getCommand(std streams) *cobra.Command {
 		case e.Op.Ends() && e.ResourceVersion != revision:
 			return fmt.Errorf("%s did not exist at %s: it is gone since %s, revision %d", found.Object, moment, e.Time.UTC().Format(time.RFC3339), e.ResourceVersion)
 		case object == nil:
-			return fmt.Errorf("%s at %s: %w", found.Object, moment, past.ErrNoObject)
+			return fmt.Errorf("%s at %s: %w", found.Object, moment, errNoObject)
 		}
-		document, err := past.Document(object)
+		document, err := documentOf(object)
 		if err != nil {
 			return err
 		}
@@ -154,11 +151,11 @@ revisions or times.`,
 	cmd.Flags().StringVar(&from, "from", "", "the earlier state (default: the state before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "the later state (default: the last one)")
 	return std.askingAbout(cmd, []string{formatText}, func(_ *format, found admin.History, events []event.Event) error {
-		before, after, err := past.Pair(events, from, to, time.Now())
+		before, after, err := statePair(events, from, to, time.Now())
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
 		}
-		return past.Diff(std.out, before, after, colored(std.out))
+		return printDiff(std.out, before, after, colored(std.out))
 	})
 }
 
@@ -169,11 +166,11 @@ references and others. Comments say what is missing, for example values that inf
 redacted. It changes nothing.`,
 		"informd undelete configmaps/shop/settings\ninformd undelete deployments.apps/shop/web | kubectl apply -f -")
 	return std.askingAbout(cmd, []string{formatYAML, formatJSON}, func(output *format, found admin.History, events []event.Event) error {
-		e, err := past.Deleted(events)
+		e, err := deletedEvent(events)
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
 		}
-		manifest, notes, err := past.Manifest(e.Object())
+		manifest, notes, err := manifestOf(e.Object())
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
 		}
@@ -182,7 +179,7 @@ redacted. It changes nothing.`,
 			out = std.err // JSON has no comments
 		}
 		for _, note := range notes {
-			fmt.Fprintf(out, "# %s\n", terminal.Visible(note))
+			fmt.Fprintf(out, "# %s\n", visible(note))
 		}
 		return output.show(std.out, shown{document: manifest})
 	})
@@ -231,7 +228,7 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 		return found, nil, err
 	}
 	if len(found.Events) == 0 {
-		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), past.ErrUnknown)
+		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), errUnknown)
 	}
 	for _, text := range found.Events {
 		e, err := event.ParseJSON(text)

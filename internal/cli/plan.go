@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/internal/cli/internal/preflight"
 	"github.com/informd/informd/internal/daemon"
 )
 
@@ -38,7 +37,7 @@ informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
 			if err != nil {
 				return err
 			}
-			p := preflight.New(c.Cluster, server, planned)
+			p := newPlanReport(c.Cluster, server, planned)
 			return errors.Join(output.show(std.out, shownPlan(p)), p.Failure())
 		},
 	}
@@ -48,8 +47,8 @@ informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
 }
 
 // shownPlan is the plan in each format.
-func shownPlan(p *preflight.Report) shown {
-	s := shown{document: p, table: func(out io.Writer) error { return preflight.Print(out, p) }}
+func shownPlan(p *planReport) shown {
+	s := shown{document: p, table: func(out io.Writer) error { return printPlan(out, p) }}
 	for i := range p.Targets {
 		s.names = append(s.names, p.Targets[i].Target)
 	}

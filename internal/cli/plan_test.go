@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/informd/informd/internal/cli/internal/preflight"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -42,7 +41,7 @@ func mixedPlan() dynwatch.WatchPlan {
 	}}
 }
 
-func showPlan(out io.Writer, output string, p *preflight.Report) error {
+func showPlan(out io.Writer, output string, p *planReport) error {
 	return (&format{value: output}).show(out, shownPlan(p))
 }
 
@@ -50,7 +49,7 @@ func TestPlanOutputs(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, preflight.New("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
+			if err := showPlan(&out, output, newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata", "plan-"+output+".golden")
@@ -80,7 +79,7 @@ func TestPlanIsHarmless(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		for _, text := range []string{"plain", x} {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, preflight.New(text, text, hostile(text))); err != nil {
+			if err := showPlan(&out, output, newPlanReport(text, text, hostile(text))); err != nil {
 				t.Fatal(err)
 			}
 			checkHarmless(t, out.String())
@@ -96,7 +95,7 @@ func TestPlanIsHarmless(t *testing.T) {
 // The documents are one and the same.
 func TestPlanDocuments(t *testing.T) {
 	var inJSON, inYAML bytes.Buffer
-	p := preflight.New("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
+	p := newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
 	if err := showPlan(&inJSON, formatJSON, p); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +141,7 @@ func TestPlanVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planned := dynwatch.WatchPlan{Targets: c.targets, Optional: []dynwatch.MissingAccess{{Resource: "namespaces", Verbs: list}}}
 			got := ""
-			if err := preflight.New("c", "s", planned).Failure(); err != nil {
+			if err := newPlanReport("c", "s", planned).Failure(); err != nil {
 				got = strings.TrimPrefix(err.Error(), "informd cannot watch everything: ")
 			}
 			if got != c.want {

@@ -17,8 +17,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/informd/informd/internal/cli/internal/preflight"
 )
 
 // access is one thing that one may do.
@@ -139,7 +137,7 @@ func planAs(t *testing.T, config string) (missing, optional []string, code int) 
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = run(t.Context(), []string{"plan", "-c", config, "-o", "json"}, &stdout, &stderr)
-	var p preflight.Report
+	var p planReport
 	if err := json.Unmarshal(stdout.Bytes(), &p); err != nil {
 		t.Fatalf("%v: %s%s", err, &stdout, &stderr)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func reloadCommand(std streams) *cobra.Command {
@@ -30,7 +29,7 @@ informd reloads the config on its own when the file changes.`,
 			return err
 		}
 		for _, w := range done.Warnings {
-			fmt.Fprintln(std.err, "warning:", terminal.Visible(w))
+			fmt.Fprintln(std.err, "warning:", visible(w))
 		}
 		return output.show(std.out, reloadShown(&done))
 	})
@@ -43,15 +42,15 @@ func reloadShown(done *admin.Reload) shown {
 	}
 	s.table = func(out io.Writer) error {
 		if len(done.Changes) == 0 {
-			fmt.Fprintf(out, "config %s reloaded: nothing changed\n", terminal.Visible(done.Path))
+			fmt.Fprintf(out, "config %s reloaded: nothing changed\n", visible(done.Path))
 			return nil
 		}
-		fmt.Fprintf(out, "config %s reloaded: %s\n", terminal.Visible(done.Path), terminal.Number(len(done.Changes), "change", "changes"))
+		fmt.Fprintf(out, "config %s reloaded: %s\n", visible(done.Path), number(len(done.Changes), "change", "changes"))
 		rows := [][]string{{"KIND", "NAME", "CHANGE"}}
 		for _, c := range done.Changes {
 			rows = append(rows, []string{c.Kind, c.Name, c.Change})
 		}
-		return terminal.PrintTable(out, rows)
+		return printTable(out, rows)
 	}
 	return s
 }

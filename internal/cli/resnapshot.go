@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func resnapshotCommand(std streams) *cobra.Command {
@@ -90,7 +89,7 @@ func resnapshotsShown(outcomes []admin.Resnapshot) shown {
 			}
 			rows = append(rows, []string{o.Target, objects, run, o.Error + o.Pending})
 		}
-		return terminal.Align(out, rows)
+		return align(out, rows)
 	}
 	return s
 }

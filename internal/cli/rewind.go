@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func rewindCommand(std streams) *cobra.Command {
@@ -45,13 +44,13 @@ back too, and it gets the events when it works again.`,
 }
 
 func printRewind(out io.Writer, sink string, r *admin.Rewind) error {
-	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, terminal.Number(r.Events, "event", "events"))
+	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, number(r.Events, "event", "events"))
 	if r.Events == 0 {
 		text += "; the journal has no event from that time on that it has"
 	}
 	if r.State != "" {
 		text += fmt.Sprintf("; it is %s: %s", r.State, r.Error)
 	}
-	_, err := fmt.Fprintln(out, terminal.Visible(text))
+	_, err := fmt.Fprintln(out, visible(text))
 	return err
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -126,7 +125,7 @@ func (v *statusView) follow(ctx context.Context, interval time.Duration) error {
 		case err != nil && !away:
 			// Below what was shown last, which stays. Once: the next one says no more.
 			fmt.Fprintf(v.std.err, "%s informd does not answer; informd status asks again every %s: %s\n",
-				time.Now().Format(time.TimeOnly), interval, terminal.Visible(err.Error()))
+				time.Now().Format(time.TimeOnly), interval, visible(err.Error()))
 			away = true
 		case err == nil:
 			if err := v.show(screen, shown); err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -20,12 +19,12 @@ import (
 // printStatus renders a status for people: what informd it is, whether it works by
 // the config as it is now, and a table each of the targets, the sinks and the journal. Ages are as of now.
 func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
-	fmt.Fprintf(out, "informd %s, cluster %s, up %s\n", terminal.Visible(s.Version), terminal.Visible(s.Cluster), terminal.Age(terminal.Seconds(s.UptimeSeconds)))
+	fmt.Fprintf(out, "informd %s, cluster %s, up %s\n", visible(s.Version), visible(s.Cluster), age(seconds(s.UptimeSeconds)))
 	if c := s.Config; c != nil && c.Successful {
-		fmt.Fprintf(out, "config %s, read %s ago\n", terminal.Visible(c.Path), terminal.Since(c.LastSuccess, now))
+		fmt.Fprintf(out, "config %s, read %s ago\n", visible(c.Path), since(c.LastSuccess, now))
 	} else if c != nil {
 		fmt.Fprintf(out, "config %s, read %s ago; REFUSED %s ago: %s\n",
-			terminal.Visible(c.Path), terminal.Since(c.LastSuccess, now), terminal.Since(c.LastReload, now), terminal.Shortened(c.Error))
+			visible(c.Path), since(c.LastSuccess, now), since(c.LastReload, now), shortened(c.Error))
 	}
 	switch {
 	case s.Follower != nil && s.Follower.Leader == "":
@@ -35,23 +34,23 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 		if !s.Follower.InSync {
 			state = "not in sync yet"
 		}
-		fmt.Fprintf(out, "a replica: it copies the log of %s, and is %s\n", terminal.Visible(s.Follower.Leader), state)
+		fmt.Fprintf(out, "a replica: it copies the log of %s, and is %s\n", visible(s.Follower.Leader), state)
 	case len(s.Targets) == 0:
 		fmt.Fprintln(out, "nothing is watched: informd is starting or stopping")
 	}
 	if len(s.Targets) >= manyTargets {
 		fmt.Fprintf(out, "%d targets: %s\n", len(s.Targets), counted(s.TargetStates))
 	}
-	targets := terminal.PrintTable(out, targetRows(s.Targets, now))
+	targets := printTable(out, targetRows(s.Targets, now))
 	if slices.ContainsFunc(s.Targets, func(t admin.Target) bool { return t.State == string(dynwatch.Forbidden) }) {
-		fmt.Fprint(out, terminal.PermissionsMissing)
+		fmt.Fprint(out, permissionsMissing)
 	}
 	return errors.Join(
 		targets,
-		terminal.PrintTable(out, sinkRows(s.Sinks, s.DeadLetters, now)),
-		terminal.PrintTable(out, letterRows(s.Sinks, s.DeadLetters)),
-		terminal.PrintTable(out, pendingRows(s.Sinks)),
-		terminal.PrintTable(out, journalRows(&s.Journal)),
+		printTable(out, sinkRows(s.Sinks, s.DeadLetters, now)),
+		printTable(out, letterRows(s.Sinks, s.DeadLetters)),
+		printTable(out, pendingRows(s.Sinks)),
+		printTable(out, journalRows(&s.Journal)),
 	)
 }
 
@@ -64,7 +63,7 @@ func counted(states map[string]int) string {
 		return cmp.Or(cmp.Compare(states[b], states[a]), cmp.Compare(a, b))
 	})
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%d %s", states[name], terminal.Visible(name))
+		names[i] = fmt.Sprintf("%d %s", states[name], visible(name))
 	}
 	return strings.Join(names, ", ")
 }
@@ -75,12 +74,12 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 		t := &targets[i]
 		reason := ""
 		if t.State != string(dynwatch.Live) {
-			reason = terminal.Shortened(t.Reason)
+			reason = shortened(t.Reason)
 		} else if !t.BlockedSince.IsZero() && now.Sub(t.BlockedSince) >= time.Second {
-			reason = "waits for the journal since " + terminal.Age(now.Sub(t.BlockedSince))
+			reason = "waits for the journal since " + age(now.Sub(t.BlockedSince))
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.State, strconv.Itoa(t.Objects), terminal.PerSecond(t.EventsPerSecond), terminal.Since(t.LastProgress, now), reason,
+			t.Target, t.Version, t.Mode, t.State, strconv.Itoa(t.Objects), perSecond(t.EventsPerSecond), since(t.LastProgress, now), reason,
 		})
 	}
 	return rows
@@ -91,7 +90,7 @@ func sinkRows(sinks []deliver.Status, letters map[string]uint64, now time.Time) 
 	for i := range sinks {
 		s := &sinks[i]
 		rows = append(rows, []string{
-			s.Name, s.Type, string(s.State), terminal.Count(s.LagEvents), terminal.Age(terminal.Seconds(s.LagSeconds)), terminal.Count(s.Delivered), terminal.Count(s.Retries), terminal.Count(letters[s.Name]),
+			s.Name, s.Type, string(s.State), count(s.LagEvents), age(seconds(s.LagSeconds)), count(s.Delivered), count(s.Retries), count(letters[s.Name]),
 			lastError(s, now),
 		})
 	}
@@ -103,7 +102,7 @@ func letterRows(sinks []deliver.Status, letters map[string]uint64) [][]string {
 	rows := [][]string{{"OTHER QUEUE", "DEAD LETTERS"}}
 	for _, name := range slices.Sorted(maps.Keys(letters)) {
 		if !slices.ContainsFunc(sinks, func(s deliver.Status) bool { return s.Name == name }) {
-			rows = append(rows, []string{name, terminal.Count(letters[name])})
+			rows = append(rows, []string{name, count(letters[name])})
 		}
 	}
 	return rows
@@ -121,9 +120,9 @@ func pendingRows(sinks []deliver.Status) [][]string {
 
 // lastError has its age: it may be long over.
 func lastError(s *deliver.Status, now time.Time) string {
-	text := terminal.Shortened(s.LastError)
+	text := shortened(s.LastError)
 	if text != "" && !s.LastErrorAt.IsZero() {
-		text += " (" + terminal.Since(s.LastErrorAt, now) + " ago)"
+		text += " (" + since(s.LastErrorAt, now) + " ago)"
 	}
 	return text
 }
@@ -131,6 +130,6 @@ func lastError(s *deliver.Status, now time.Time) string {
 func journalRows(j *admin.Journal) [][]string {
 	return [][]string{
 		{"JOURNAL", "EVENTS", "SIZE", "CAPACITY", "BLOCKED TARGETS", "PROBLEM"},
-		{j.Type, terminal.Count(j.Events), terminal.Size(j.Bytes), terminal.Size(j.Capacity), strconv.Itoa(j.Blocked), terminal.Shortened(j.Problem)},
+		{j.Type, count(j.Events), size(j.Bytes), size(j.Capacity), strconv.Itoa(j.Blocked), shortened(j.Problem)},
 	}
 }

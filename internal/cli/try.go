@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/internal/cli/internal/trial"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -36,7 +35,7 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			change, notes, err := readChange(std.in, from)
-			if _, ok := errors.AsType[trial.FileError](err); ok {
+			if _, ok := errors.AsType[fileError](err); ok {
 				// The help of the command says nothing of mistakes in a file.
 				return usageError{msg: err.Error(), inFile: true}
 			}
@@ -52,8 +51,8 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 				return err
 			}
 			outcome.Notes = append(notes, outcome.Notes...)
-			t := trial.New(c, change, outcome)
-			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return trial.Print(out, t) }})
+			t := newTrialReport(c, change, outcome)
+			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return printTrial(out, t) }})
 			if !outcome.Received() {
 				err = errors.Join(err, errNobody)
 			}
@@ -79,14 +78,14 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 	if from.file == "" {
 		return change, nil, misused("--file is required: the object to try")
 	}
-	object, err := trial.Read(in, from.file)
+	object, err := readTried(in, from.file)
 	if err != nil {
 		return change, nil, err
 	}
-	var old *trial.Object
+	var old *triedObject
 	change.Op = event.Added
 	if file := from.old; file != "" {
-		if old, err = trial.Read(in, file); err != nil {
+		if old, err = readTried(in, file); err != nil {
 			return change, nil, err
 		}
 		if !object.Same(old) {
@@ -123,7 +122,7 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 
 // resourceOf returns where the object is served, by what the user says of it: a plural name,
 // alone or with the group as kubectl or a target has it.
-func resourceOf(t *trial.Object, said string) (schema.GroupVersionResource, error) {
+func resourceOf(t *triedObject, said string) (schema.GroupVersionResource, error) {
 	served := t.Served()
 	if said == "" {
 		return served, nil

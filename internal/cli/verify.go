@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 // errDiverged is the outcome of a comparison with the cluster that found differences.
@@ -80,7 +79,7 @@ func sinkOutcome(v *admin.SinkVerdict) error {
 	switch {
 	case v.Divergences > 0:
 		return fmt.Errorf("the destination of sink %s differs from the events that informd emitted; "+
-			"deliver the objects again: informd resnapshot <resource> --sink %s", terminal.Visible(v.Sink), terminal.Visible(v.Sink))
+			"deliver the objects again: informd resnapshot <resource> --sink %s", visible(v.Sink), visible(v.Sink))
 	case v.Error != "":
 		return errIncomplete
 	}
@@ -92,15 +91,15 @@ func printSinkVerdict(out io.Writer, v *admin.SinkVerdict) error {
 	for _, d := range v.Examples {
 		rows = append(rows, []string{d.Object, d.Problem, heldState(d.Held), heldState(d.Announced)})
 	}
-	err := errors.Join(terminal.Align(out, [][]string{
+	err := errors.Join(align(out, [][]string{
 		{"SINK", "OBJECTS IN SINK", "DIVERGENCES", "ERROR"},
 		{v.Sink, strconv.Itoa(v.Objects), strconv.Itoa(v.Divergences), v.Error},
-	}), terminal.PrintTable(out, rows))
+	}), printTable(out, rows))
 	if more := v.Divergences - len(v.Examples); more > 0 {
-		fmt.Fprintf(out, "\n%s.\n", terminal.Number(more, "more object differs", "more objects differ"))
+		fmt.Fprintf(out, "\n%s.\n", number(more, "more object differs", "more objects differ"))
 	}
 	if v.Note != "" {
-		fmt.Fprintf(out, "\n%s\n", terminal.Visible(v.Note))
+		fmt.Fprintf(out, "\n%s\n", visible(v.Note))
 	}
 	return err
 }
@@ -110,7 +109,7 @@ func heldState(s *admin.ObjectState) string {
 	if s == nil {
 		return "none"
 	}
-	text := fmt.Sprintf("%s:%d", terminal.Visible(s.UID), s.ResourceVersion)
+	text := fmt.Sprintf("%s:%d", visible(s.UID), s.ResourceVersion)
 	if s.Epoch > 0 {
 		text += fmt.Sprintf(", epoch %d", s.Epoch)
 	}
@@ -142,5 +141,5 @@ func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
 		}
 		rows = append(rows, []string{v.Target, strconv.Itoa(v.Objects), strconv.Itoa(v.Divergences), problem})
 	}
-	return terminal.Align(out, rows)
+	return align(out, rows)
 }

@@ -1,4 +1,4 @@
-package terminal
+package cli
 
 import (
 	"encoding/json"
@@ -9,12 +9,12 @@ import (
 	"github.com/informd/informd/internal/display"
 )
 
-// YAML returns a document as YAML, with escapes for the characters that a terminal obeys.
+// yAML returns a document as YAML, with escapes for the characters that a terminal obeys.
 //
 // sigs.k8s.io/yaml v1 fails on C1 controls, which encoding/json does not escape. It also
 // writes controls of bidirectional text as they are. A C1 control before each of them makes
 // it write the text in double quotes, where an escape has a meaning.
-func YAML(document any) ([]byte, error) {
+func yAML(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,4 @@
-// Package live shows the events of a tail in the terminal.
-package live
+package cli
 
 import (
 	"bufio"
@@ -11,24 +10,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/informd/informd/internal/cli/internal/past"
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
-// ErrEnded is the end of a tail by informd without a reason, as when it stops.
-var ErrEnded = errors.New("informd ended the tail: it stops, or the connection broke")
+// errEnded is the end of a tail by informd without a reason, as when it stops.
+var errEnded = errors.New("informd ended the tail: it stops, or the connection broke")
 
-// Follow reads server-sent events. It calls show with each event as JSON, and note with what
+// followTail reads server-sent events. It calls show with each event as JSON, and note with what
 // else informd reports. It returns when the tail ends.
-func Follow(body io.Reader, show func(text []byte) error, note func(string)) error {
+func followTail(body io.Reader, show func(text []byte) error, note func(string)) error {
 	lines := bufio.NewReader(body)
 	kind := ""
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return ErrEnded
+			return errEnded
 		}
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
@@ -45,15 +42,15 @@ func Follow(body io.Reader, show func(text []byte) error, note func(string)) err
 			}
 			continue
 		}
-		if err := report(kind, text, note); err != nil {
+		if err := reportTail(kind, text, note); err != nil {
 			return err
 		}
 		kind = ""
 	}
 }
 
-// report is a message that is no event.
-func report(kind string, text []byte, note func(string)) error {
+// reportTail is a message that is no event.
+func reportTail(kind string, text []byte, note func(string)) error {
 	var said struct {
 		Events uint64
 		Reason string
@@ -63,15 +60,15 @@ func report(kind string, text []byte, note func(string)) error {
 	}
 	switch kind {
 	case "failed":
-		note(fmt.Sprintf("the condition failed for %s so far; they are not shown", terminal.Number(said.Events, "event", "events")))
+		note(fmt.Sprintf("the condition failed for %s so far; they are not shown", number(said.Events, "event", "events")))
 	case "end":
 		return fmt.Errorf("informd ended the tail: %s", said.Reason)
 	}
 	return nil
 }
 
-// JSON writes each event as a line.
-func JSON(out io.Writer) func(text []byte) error {
+// tailJSON writes each event as a line.
+func tailJSON(out io.Writer) func(text []byte) error {
 	return func(text []byte) error {
 		_, err := out.Write(append(display.JSON(text), '\n'))
 		return err
@@ -85,8 +82,8 @@ const (
 	maxPaths = 6
 )
 
-// Text writes events for people.
-type Text struct {
+// tailText writes events for people.
+type tailText struct {
 	out     io.Writer
 	colored bool
 	// last are the objects as last seen, by UID.
@@ -94,22 +91,22 @@ type Text struct {
 	kept int
 }
 
-// NewText returns what writes to out.
-func NewText(out io.Writer, colored bool) *Text {
-	return &Text{out: out, colored: colored, last: make(map[string][]byte)}
+// newTailText returns what writes to out.
+func newTailText(out io.Writer, colored bool) *tailText {
+	return &tailText{out: out, colored: colored, last: make(map[string][]byte)}
 }
 
 // Event writes an event, one line and one for each change.
-func (t *Text) Event(text []byte) error {
+func (t *tailText) Event(text []byte) error {
 	e, err := event.ParseJSON(text)
 	if err != nil {
 		return fmt.Errorf("read the tail: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), terminal.Paint(t.colored, colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), terminal.Visible(about(&e)))
+	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), paint(t.colored, colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), visible(aboutEvent(&e)))
 	switch {
 	case e.Op == event.Gap && e.Gap != nil:
-		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, terminal.Visible(e.Gap.Reason))
+		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, visible(e.Gap.Reason))
 	case e.ResourceVersion > 0:
 		fmt.Fprintf(&b, "  %d", e.ResourceVersion)
 	}
@@ -119,16 +116,16 @@ func (t *Text) Event(text []byte) error {
 	return err
 }
 
-// about names the object, or the target of a control event.
-func about(e *event.Event) string {
+// aboutEvent names the object, or the target of a control event.
+func aboutEvent(e *event.Event) string {
 	if e.Op.Control() {
 		return e.Target
 	}
-	return past.Name(e)
+	return objectName(e)
 }
 
 // changes writes what an event changed, if the object before is known.
-func (t *Text) changes(b *strings.Builder, e *event.Event) {
+func (t *tailText) changes(b *strings.Builder, e *event.Event) {
 	now := e.Object()
 	if e.Op.Control() || e.UID == "" {
 		return
@@ -138,14 +135,14 @@ func (t *Text) changes(b *strings.Builder, e *event.Event) {
 		before = old
 	}
 	if before != nil && now != nil && e.Op == event.Modified {
-		all := past.Values(before, now)
+		all := changedValues(before, now)
 		for _, c := range all[:min(len(all), maxPaths)] {
-			b.WriteString("    " + terminal.Visible(c.Path))
+			b.WriteString("    " + visible(c.Path))
 			if c.From != "" {
-				b.WriteString(" " + terminal.Paint(t.colored, red, "- "+terminal.Shortened(c.From)))
+				b.WriteString(" " + paint(t.colored, red, "- "+shortened(c.From)))
 			}
 			if c.To != "" {
-				b.WriteString(" " + terminal.Paint(t.colored, green, "+ "+terminal.Shortened(c.To)))
+				b.WriteString(" " + paint(t.colored, green, "+ "+shortened(c.To)))
 			}
 			b.WriteByte('\n')
 		}
@@ -157,7 +154,7 @@ func (t *Text) changes(b *strings.Builder, e *event.Event) {
 }
 
 // keep remembers the object for its next change.
-func (t *Text) keep(e *event.Event, now []byte) {
+func (t *tailText) keep(e *event.Event, now []byte) {
 	t.kept -= len(t.last[e.UID])
 	delete(t.last, e.UID)
 	if now == nil || e.Op.Ends() {

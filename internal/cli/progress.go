@@ -1,4 +1,4 @@
-package terminal
+package cli
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Progress shows on a terminal what a command waits for, and for how many seconds, until done is
+// showProgress shows on a terminal what a command waits for, and for how many seconds, until done is
 // called. Done removes the line. A wait of less than 2 seconds shows nothing.
-func Progress(out io.Writer, what string) (done func()) {
+func showProgress(out io.Writer, what string) (done func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -1,4 +1,4 @@
-package past
+package cli
 
 import (
 	"cmp"
@@ -11,12 +11,11 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/pkg/event"
 )
 
-// Name names the object of an event as commands take it: pods/shop/web-1.
-func Name(e *event.Event) string {
+// objectName names the object of an event as commands take it: pods/shop/web-1.
+func objectName(e *event.Event) string {
 	resource := e.Resource
 	if e.Group != "" {
 		resource += "." + e.Group
@@ -24,8 +23,8 @@ func Name(e *event.Event) string {
 	return strings.Join(slices.DeleteFunc([]string{resource, e.Namespace, e.Name}, func(s string) bool { return s == "" }), "/")
 }
 
-// Gaps writes gap events for people, in their order.
-func Gaps(out io.Writer, all []event.Event) error {
+// printGaps writes gap events for people, in their order.
+func printGaps(out io.Writer, all []event.Event) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no gaps")
 		return err
@@ -44,22 +43,22 @@ func Gaps(out io.Writer, all []event.Event) error {
 			e.Time.Local().Format(time.DateTime), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
 		})
 	}
-	return terminal.Align(out, rows)
+	return align(out, rows)
 }
 
 // maxChanged bounds the paths in a row of the table.
 const maxChanged = 4
 
-// Table writes the events of an object for people, oldest first. Limit is the largest number of
+// printHistory writes the events of an object for people, oldest first. Limit is the largest number of
 // events that the journal keeps of it.
-func Table(out io.Writer, all []event.Event, limit int) error {
+func printHistory(out io.Writer, all []event.Event, limit int) error {
 	rows := [][]string{{"TIME", "OP", "REVISION", "MANAGER", "CHANGED"}}
 	var before []byte
 	for i := range all {
 		e := &all[i]
-		row := []string{e.Time.Local().Format(time.DateTime), string(e.Op), fmt.Sprint(e.ResourceVersion), manager(e), "-"}
+		row := []string{e.Time.Local().Format(time.DateTime), string(e.Op), fmt.Sprint(e.ResourceVersion), managerOf(e), "-"}
 		if now := e.Object(); now != nil {
-			if changes := Values(before, now); before != nil && len(changes) > 0 {
+			if changes := changedValues(before, now); before != nil && len(changes) > 0 {
 				var paths []string
 				for _, c := range changes[:min(len(changes), maxChanged)] {
 					paths = append(paths, c.Path)
@@ -73,7 +72,7 @@ func Table(out io.Writer, all []event.Event, limit int) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := terminal.Align(out, rows); err != nil {
+	if err := align(out, rows); err != nil {
 		return err
 	}
 	if len(all) == 0 || all[0].Ordinal <= 1 {
@@ -83,23 +82,23 @@ func Table(out io.Writer, all []event.Event, limit int) error {
 	return err
 }
 
-// manager is the field manager of an event, "-" without one.
-func manager(e *event.Event) string {
+// managerOf is the field manager of an event, "-" without one.
+func managerOf(e *event.Event) string {
 	var name struct{ Manager string }
-	if decode(e.Member("fieldManager"), &name) != nil || name.Manager == "" {
+	if decodeNumbers(e.Member("fieldManager"), &name) != nil || name.Manager == "" {
 		return "-"
 	}
 	return name.Manager
 }
 
-// State is an object at a moment; nil Object is none.
-type State struct {
+// objectState is an object at a moment; nil Object is none.
+type objectState struct {
 	Title  string
 	Object []byte
 }
 
-func stateOf(e *event.Event) State {
-	s := State{Title: fmt.Sprintf("revision %d, %s", e.ResourceVersion, e.Time.UTC().Format(time.RFC3339))}
+func stateOf(e *event.Event) objectState {
+	s := objectState{Title: fmt.Sprintf("revision %d, %s", e.ResourceVersion, e.Time.UTC().Format(time.RFC3339))}
 	if !e.Op.Ends() {
 		s.Object = e.Object()
 	} else {
@@ -108,15 +107,15 @@ func stateOf(e *event.Event) State {
 	return s
 }
 
-// Pair returns the two states to compare: at to, the last one if it is empty; and at from, the
+// statePair returns the two states to compare: at to, the last one if it is empty; and at from, the
 // one before if that is empty.
-func Pair(all []event.Event, from, to string, now time.Time) (before, after State, err error) {
+func statePair(all []event.Event, from, to string, now time.Time) (before, after objectState, err error) {
 	find := func(text string) (*event.Event, error) {
-		m, err := Parse(text, now)
+		m, err := parseMoment(text, now)
 		if err != nil {
 			return nil, err
 		}
-		return At(all, m)
+		return stateAt(all, m)
 	}
 	last := &all[len(all)-1]
 	if to != "" {
@@ -140,18 +139,18 @@ func Pair(all []event.Event, from, to string, now time.Time) (before, after Stat
 	}
 	if before.Object == nil && last.Op.Ends() {
 		// The journal keeps only the end, which has the last state.
-		before = State{Title: "the last state", Object: last.Object()}
+		before = objectState{Title: "the last state", Object: last.Object()}
 	}
 	return before, stateOf(last), nil
 }
 
-// Diff writes the difference of two states as a unified diff of their YAML.
-func Diff(out io.Writer, before, after State, colored bool) error {
-	a, err := lines(before.Object)
+// printDiff writes the difference of two states as a unified diff of their YAML.
+func printDiff(out io.Writer, before, after objectState, colored bool) error {
+	a, err := yamlLines(before.Object)
 	if err != nil {
 		return err
 	}
-	b, err := lines(after.Object)
+	b, err := yamlLines(after.Object)
 	if err != nil {
 		return err
 	}
@@ -163,43 +162,43 @@ func Diff(out io.Writer, before, after State, colored bool) error {
 	text = cmp.Or(text, fmt.Sprintf("no difference between %s and %s\n", before.Title, after.Title))
 	for line := range strings.Lines(text) {
 		color := map[byte]string{'+': "32", '-': "31", '@': "36"}[line[0]]
-		if _, err := fmt.Fprintln(out, terminal.Paint(colored, color, strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(out, paint(colored, color, strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Document is an object as it is printed.
-func Document(object []byte) (document any, err error) {
-	err = decode(object, &document)
+// documentOf is an object as it is printed.
+func documentOf(object []byte) (document any, err error) {
+	err = decodeNumbers(object, &document)
 	return document, err
 }
 
-// lines are an object as YAML, fit for a terminal.
-func lines(object []byte) ([]string, error) {
+// yamlLines are an object as YAML, fit for a terminal.
+func yamlLines(object []byte) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
-	document, err := Document(object)
+	document, err := documentOf(object)
 	if err != nil {
 		return nil, err
 	}
-	text, err := terminal.YAML(document)
+	text, err := yAML(document)
 	if err != nil {
 		return nil, err
 	}
 	return difflib.SplitLines(strings.TrimSuffix(string(text), "\n")), nil
 }
 
-// ErrExists says that the object was not deleted.
-var ErrExists = errors.New("it exists, as far as informd knows: informd get prints it")
+// errExists says that the object was not deleted.
+var errExists = errors.New("it exists, as far as informd knows: informd get prints it")
 
-// Deleted returns the event that ended the object, with its last state.
-func Deleted(all []event.Event) (*event.Event, error) {
+// deletedEvent returns the event that ended the object, with its last state.
+func deletedEvent(all []event.Event) (*event.Event, error) {
 	last := &all[len(all)-1]
 	if last.Op != event.Deleted {
-		return nil, ErrExists
+		return nil, errExists
 	}
 	for i := len(all) - 1; i >= 0 && all[i].UID == last.UID; i-- {
 		if all[i].Object() != nil {

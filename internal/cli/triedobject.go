@@ -1,4 +1,4 @@
-package trial
+package cli
 
 import (
 	"bytes"
@@ -18,16 +18,16 @@ import (
 // maxObject bounds a file with an object, as the watch bounds an object.
 const maxObject = 16 << 20
 
-// Object is an object from a file.
-type Object struct {
+// triedObject is an object from a file.
+type triedObject struct {
 	File string
 	// Raw is the object as JSON, in the order of its file if that is JSON.
 	Raw []byte
-	head
+	objectHead
 }
 
-// head is what has to be known of an object.
-type head struct {
+// objectHead is what has to be known of an object.
+type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -38,17 +38,17 @@ type head struct {
 	} `json:"metadata"`
 }
 
-// FileError is a mistake in the file of an object.
-type FileError string
+// fileError is a mistake in the file of an object.
+type fileError string
 
 // Error implements error.
-func (e FileError) Error() string { return string(e) }
+func (e fileError) Error() string { return string(e) }
 
-func misread(format string, args ...any) error { return FileError(fmt.Sprintf(format, args...)) }
+func misread(format string, args ...any) error { return fileError(fmt.Sprintf(format, args...)) }
 
-// Read reads one object, in YAML or JSON. The file "-" is in. The error is a [FileError].
-func Read(in io.Reader, file string) (*Object, error) {
-	text, err := readObjectFile(in, file)
+// readTried reads one object, in YAML or JSON. The file "-" is in. The error is a [fileError].
+func readTried(in io.Reader, file string) (*triedObject, error) {
+	text, err := readTriedFile(in, file)
 	if err != nil {
 		return nil, misread("read %s: %v", file, err)
 	}
@@ -58,8 +58,8 @@ func Read(in io.Reader, file string) (*Object, error) {
 			return nil, misread("%s is neither JSON nor YAML with one object: %v", file, err)
 		}
 	}
-	t := &Object{File: file, Raw: raw}
-	if err := json.Unmarshal(raw, &t.head); err != nil {
+	t := &triedObject{File: file, Raw: raw}
+	if err := json.Unmarshal(raw, &t.objectHead); err != nil {
 		return nil, misread("%s is no Kubernetes object: %v", file, err)
 	}
 	switch {
@@ -74,7 +74,7 @@ func Read(in io.Reader, file string) (*Object, error) {
 	return t, nil
 }
 
-func readObjectFile(in io.Reader, file string) (text []byte, err error) {
+func readTriedFile(in io.Reader, file string) (text []byte, err error) {
 	if file != "-" {
 		opened, err := os.Open(file)
 		if err != nil {
@@ -91,7 +91,7 @@ func readObjectFile(in io.Reader, file string) (text []byte, err error) {
 }
 
 // Same reports whether the other one is an earlier state of the object.
-func (t *Object) Same(old *Object) bool {
+func (t *triedObject) Same(old *triedObject) bool {
 	return t.Kind == old.Kind && t.Metadata.Namespace == old.Metadata.Namespace && t.Metadata.Name == old.Metadata.Name &&
 		(t.Metadata.UID == "" || old.Metadata.UID == "" || t.Metadata.UID == old.Metadata.UID)
 }
@@ -101,10 +101,10 @@ const noUID = "00000000-0000-0000-0000-000000000000"
 
 // Complete gives a manifest what a cluster would: a uid and a revision. Old may be nil.
 // It returns what it had to make up.
-func (t *Object) Complete(old *Object) (notes []string, err error) {
-	var was head
+func (t *triedObject) Complete(old *triedObject) (notes []string, err error) {
+	var was objectHead
 	if old != nil {
-		was = old.head
+		was = old.objectHead
 	}
 	uid := cmp.Or(t.Metadata.UID, was.Metadata.UID, noUID)
 	const first, second = "1", "2"
@@ -126,7 +126,7 @@ func (t *Object) Complete(old *Object) (notes []string, err error) {
 }
 
 // fill sets the uid and the revision of an object that has none.
-func (t *Object) fill(uid, rv string) (notes []string, err error) {
+func (t *triedObject) fill(uid, rv string) (notes []string, err error) {
 	if t.Metadata.UID != "" && t.Metadata.ResourceVersion != "" {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (t *Object) fill(uid, rv string) (notes []string, err error) {
 
 // Served is where the object is served: by what its apiVersion says, and under the
 // plural that its kind most likely has.
-func (t *Object) Served() schema.GroupVersionResource {
+func (t *triedObject) Served() schema.GroupVersionResource {
 	group, _ := schema.ParseGroupVersion(t.APIVersion) // Read has checked it
 	plural, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
 	return plural

@@ -1,4 +1,4 @@
-package trial
+package cli
 
 import (
 	"encoding/base64"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
@@ -16,8 +15,8 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Report is the document of the outcome.
-type Report struct {
+// trialReport is the document of the outcome.
+type trialReport struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
@@ -66,9 +65,9 @@ type triedSend struct {
 	Notes   []string      `json:"notes,omitempty"`
 }
 
-// New returns the report of a trial of a change with a config.
-func New(c *config.Config, change dynwatch.Change, of *daemon.Trial) *Report {
-	t := &Report{
+// newTrialReport returns the report of a trial of a change with a config.
+func newTrialReport(c *config.Config, change dynwatch.Change, of *daemon.Trial) *trialReport {
+	t := &trialReport{
 		Group: change.Group, Version: change.Version, Resource: change.Resource, Kind: change.Kind, Op: string(change.Op),
 		Notes: of.Notes, Target: of.Target, Events: []triedEvent{}, Silence: of.Silence,
 	}
@@ -101,15 +100,15 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 	return s
 }
 
-// Print writes a report for people, each step below the one that it follows from.
-func Print(out io.Writer, t *Report) error {
-	fmt.Fprintf(out, "%s/%s, kind %s, version %s: %s\n", event.GroupOrCore(t.Group), t.Resource, terminal.Visible(t.Kind), terminal.Visible(t.Version), t.Op)
+// printTrial writes a report for people, each step below the one that it follows from.
+func printTrial(out io.Writer, t *trialReport) error {
+	fmt.Fprintf(out, "%s/%s, kind %s, version %s: %s\n", event.GroupOrCore(t.Group), t.Resource, visible(t.Kind), visible(t.Version), t.Op)
 	for _, note := range t.Notes {
-		fmt.Fprintf(out, "  note: %s\n", terminal.Visible(note))
+		fmt.Fprintf(out, "  note: %s\n", visible(note))
 	}
 	fmt.Fprintln(out)
 	for i, e := range t.Entries {
-		outcome := "does not take it: " + terminal.Visible(e.Reason)
+		outcome := "does not take it: " + visible(e.Reason)
 		switch {
 		case e.Takes:
 			outcome = "takes it, target " + t.Target
@@ -119,12 +118,12 @@ func Print(out io.Writer, t *Report) error {
 		fmt.Fprintf(out, "resources[%d] %s (line %d) %s\n", i, e.Resource, e.Line, outcome)
 		for _, assumed := range e.Assumed {
 			if e.Takes {
-				fmt.Fprintf(out, "  assumed: %s\n", terminal.Visible(assumed))
+				fmt.Fprintf(out, "  assumed: %s\n", visible(assumed))
 			}
 		}
 	}
 	for _, e := range t.Events {
-		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, terminal.Visible(e.id), e.data)
+		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, visible(e.id), e.data)
 		for _, s := range e.Sinks {
 			printTriedSink(out, s)
 		}
@@ -140,23 +139,23 @@ func printTriedSink(out io.Writer, s triedSink) {
 	if !s.Receives {
 		outcome = "does not receive it"
 	}
-	fmt.Fprintf(out, "\nsink %s (%s) %s: %s\n", s.Name, s.Type, outcome, terminal.Visible(strings.Join(s.Reasons, "; ")))
+	fmt.Fprintf(out, "\nsink %s (%s) %s: %s\n", s.Name, s.Type, outcome, visible(strings.Join(s.Reasons, "; ")))
 	if s.Trouble != "" {
-		fmt.Fprintf(out, "  cannot be shown: %s\n", terminal.Visible(s.Trouble))
+		fmt.Fprintf(out, "  cannot be shown: %s\n", visible(s.Trouble))
 	}
 	if s.Sends == nil {
 		return
 	}
-	fmt.Fprintf(out, "  to: %s\n", terminal.Visible(s.Sends.To))
+	fmt.Fprintf(out, "  to: %s\n", visible(s.Sends.To))
 	for _, note := range s.Sends.Notes {
-		fmt.Fprintf(out, "  note: %s\n", terminal.Visible(note))
+		fmt.Fprintf(out, "  note: %s\n", visible(note))
 	}
 	for _, h := range s.Sends.Headers {
 		varies := ""
 		if h.Varies != "" {
 			varies = "   <- depends on " + h.Varies
 		}
-		fmt.Fprintf(out, "  %s: %s%s\n", terminal.Visible(h.Name), terminal.Visible(h.Value), varies)
+		fmt.Fprintf(out, "  %s: %s%s\n", visible(h.Name), visible(h.Value), varies)
 	}
 	if s.Sends.Body64 != "" {
 		fmt.Fprintf(out, "  body in base64:\n%s\n", s.Sends.Body64)

@@ -1,4 +1,4 @@
-package configkey
+package cli
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/informd/informd/schema"
 )
 
-// Key is a key of the config with its schemas: sinks of different types may have
+// configKey is a key of the config with its schemas: sinks of different types may have
 // different keys of one name.
-type Key struct {
+type configKey struct {
 	path     string
 	variants []keyVariant
 	// only is the sink type whose keys are below the key, or "" for all types.
@@ -30,18 +30,18 @@ type keyVariant struct {
 	types  []string
 }
 
-// Root returns the root of the config.
-func Root() (Key, error) {
+// configRoot returns the root of the config.
+func configRoot() (configKey, error) {
 	var root map[string]any
 	if err := json.Unmarshal(schema.Config(), &root); err != nil {
-		return Key{}, fmt.Errorf("read the schema of the config: %w", err)
+		return configKey{}, fmt.Errorf("read the schema of the config: %w", err)
 	}
-	return Key{variants: []keyVariant{{schema: root}}}, nil
+	return configKey{variants: []keyVariant{{schema: root}}}, nil
 }
 
 // children are the keys below a key, by name.
-func (k Key) children() map[string]Key {
-	found := make(map[string]Key)
+func (k configKey) children() map[string]configKey {
+	found := make(map[string]configKey)
 	add := func(name string, v keyVariant) {
 		child := found[name]
 		child.path, child.only = strings.TrimPrefix(k.path+"."+name, "."), k.only
@@ -57,7 +57,7 @@ func (k Key) children() map[string]Key {
 		found[name] = child
 	}
 	for _, v := range k.variants {
-		eachObject(v.schema, v.types, k.only, func(properties map[string]any, types []string) {
+		eachSchema(v.schema, v.types, k.only, func(properties map[string]any, types []string) {
 			for name, inner := range properties {
 				if inner, ok := inner.(map[string]any); ok && inner["const"] == nil {
 					add(name, keyVariant{inner, types})
@@ -68,14 +68,14 @@ func (k Key) children() map[string]Key {
 	return found
 }
 
-// eachObject calls do with the properties in a schema: its own, those of list items and of
+// eachSchema calls do with the properties in a schema: its own, those of list items and of
 // alternatives, and those of each sink type, or of one.
-func eachObject(node map[string]any, types []string, only string, do func(properties map[string]any, types []string)) {
+func eachSchema(node map[string]any, types []string, only string, do func(properties map[string]any, types []string)) {
 	if properties, ok := node["properties"].(map[string]any); ok {
 		do(properties, types)
 	}
 	if items, ok := node["items"].(map[string]any); ok {
-		eachObject(items, types, only, do)
+		eachSchema(items, types, only, do)
 	}
 	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
 		branches, _ := node[list].([]any)
@@ -91,7 +91,7 @@ func eachObject(node map[string]any, types []string, only string, do func(proper
 			if then, ok := branch["then"].(map[string]any); ok {
 				branch = then
 			}
-			eachObject(branch, of, only, do)
+			eachSchema(branch, of, only, do)
 		}
 	}
 }
@@ -106,8 +106,8 @@ func constOf(branch map[string]any) string {
 }
 
 // Paths are all keys below a key, by path.
-func (k Key) Paths() map[string]Key {
-	all := make(map[string]Key)
+func (k configKey) Paths() map[string]configKey {
+	all := make(map[string]configKey)
 	for _, child := range k.children() {
 		all[child.path] = child
 		maps.Copy(all, child.Paths())
@@ -116,7 +116,7 @@ func (k Key) Paths() map[string]Key {
 }
 
 // SinkTypes are the types that keys of sinks differ by.
-func (k Key) SinkTypes() []string {
+func (k configKey) SinkTypes() []string {
 	var types []string
 	for _, child := range k.children()["sinks"].children() {
 		types = append(types, child.types()...)
@@ -126,16 +126,16 @@ func (k Key) SinkTypes() []string {
 }
 
 // ofSinkType finds a key by a path with a sink type, as in sinks.nats.servers.
-func (k Key) ofSinkType(path string) (Key, bool) {
+func (k configKey) ofSinkType(path string) (configKey, bool) {
 	below, ok := strings.CutPrefix(path, "sinks.")
 	name, rest, _ := strings.Cut(below, ".")
 	if !ok || !slices.Contains(k.SinkTypes(), name) {
-		return Key{}, false
+		return configKey{}, false
 	}
 	k.only = name
 	found, ok := k.Paths()[strings.TrimSuffix("sinks."+rest, ".")]
 	if !ok {
-		return Key{}, false
+		return configKey{}, false
 	}
 	for i := range found.variants {
 		found.variants[i].types = []string{name}
@@ -144,7 +144,7 @@ func (k Key) ofSinkType(path string) (Key, bool) {
 }
 
 // Find returns the key that a user names.
-func (k Key) Find(said string) (Key, error) {
+func (k configKey) Find(said string) (configKey, error) {
 	path := regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
 	all := k.Paths()
 	if found, ok := all[path]; ok {
@@ -166,18 +166,18 @@ func (k Key) Find(said string) (Key, error) {
 	case len(ends) == 1:
 		return all[ends[0]], nil
 	case len(ends) > 1:
-		return Key{}, fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
+		return configKey{}, fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
 	}
 	candidates := slices.Sorted(maps.Keys(all))
 	if !strings.Contains(path, ".") {
 		slices.Sort(leaves)
 		candidates = slices.Compact(leaves)
 	}
-	return Key{}, fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(path, candidates))
+	return configKey{}, fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(path, candidates))
 }
 
 // Print shows a key for people.
-func (k Key) Print(out io.Writer) error {
+func (k configKey) Print(out io.Writer) error {
 	for i, v := range k.variants {
 		if i > 0 {
 			fmt.Fprintln(out)
@@ -208,7 +208,7 @@ func (k Key) Print(out io.Writer) error {
 }
 
 // types are the sink types that the key is for; none means all.
-func (k Key) types() []string {
+func (k configKey) types() []string {
 	var types []string
 	for _, v := range k.variants {
 		types = append(types, v.types...)
@@ -219,9 +219,9 @@ func (k Key) types() []string {
 
 // rows describe the variants of a key: the type, the sink types if withTypes is true, and the
 // first sentence. Variants that look the same share a row.
-func (k Key) rows(withTypes bool) []string {
+func (k configKey) rows(withTypes bool) []string {
 	var looks [][2]string
-	merged := make(map[[2]string]Key)
+	merged := make(map[[2]string]configKey)
 	for _, v := range k.variants {
 		look := [2]string{v.kind(), firstSentence(v.text("description"))}
 		if _, ok := merged[look]; !ok {
@@ -244,7 +244,7 @@ func (k Key) rows(withTypes bool) []string {
 // print shows a schema of the key.
 func (v keyVariant) print(out io.Writer, path string) {
 	fmt.Fprintf(out, "KEY      %s\nTYPE     %s\n", path, v.kind())
-	if of := (Key{variants: []keyVariant{v}}).types(); len(of) > 0 {
+	if of := (configKey{variants: []keyVariant{v}}).types(); len(of) > 0 {
 		fmt.Fprintf(out, "SINKS    %s\n", strings.Join(of, ", "))
 	}
 	if value := v.schema["default"]; value != nil {

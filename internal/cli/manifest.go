@@ -1,4 +1,4 @@
-package past
+package cli
 
 import (
 	"errors"
@@ -11,24 +11,24 @@ import (
 // redacted begins each value that informd has replaced by a hash: docs/shaping.md.
 const redacted = "hmac-sha256:"
 
-// ErrNoObject says that an event has no object, or not all of it.
-var ErrNoObject = errors.New("the event has no whole object: the resource has mode: metadata, or the object was too large for the journal")
+// errNoObject says that an event has no object, or not all of it.
+var errNoObject = errors.New("the event has no whole object: the resource has mode: metadata, or the object was too large for the journal")
 
-// Manifest makes of a stored object what kubectl apply takes. It removes what the API server or a
+// manifestOf makes of a stored object what kubectl apply takes. It removes what the API server or a
 // controller sets, and values that were redacted. Notes say what is missing, a sentence each.
-func Manifest(object []byte) (manifest map[string]any, notes []string, err error) {
-	if err := decode(object, &manifest); err != nil || manifest["apiVersion"] == nil || manifest["kind"] == nil {
-		return nil, nil, ErrNoObject
+func manifestOf(object []byte) (manifest map[string]any, notes []string, err error) {
+	if err := decodeNumbers(object, &manifest); err != nil || manifest["apiVersion"] == nil || manifest["kind"] == nil {
+		return nil, nil, errNoObject
 	}
 	metadata, _ := manifest["metadata"].(map[string]any)
 	if metadata == nil {
-		return nil, nil, ErrNoObject
+		return nil, nil, errNoObject
 	}
 	if owners, _ := metadata["ownerReferences"].([]any); len(owners) > 0 {
 		notes = append(notes, "It had an owner. The owner references are left out: with an owner that is gone, the garbage collector would delete it again.")
 	}
 	if finalizers, _ := metadata["finalizers"].([]any); len(finalizers) > 0 {
-		notes = append(notes, fmt.Sprintf("It keeps its finalizers %s.", texts(finalizers)))
+		notes = append(notes, fmt.Sprintf("It keeps its finalizers %s.", allTexts(finalizers)))
 	}
 	for _, key := range []string{
 		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "ownerReferences",
@@ -43,7 +43,7 @@ func Manifest(object []byte) (manifest map[string]any, notes []string, err error
 	clearKind(manifest, metadata)
 	var hidden []string
 	for _, key := range slices.Sorted(maps.Keys(manifest)) {
-		if strip(manifest[key], key, &hidden) {
+		if stripHidden(manifest[key], key, &hidden) {
 			delete(manifest, key)
 		}
 	}
@@ -53,8 +53,8 @@ func Manifest(object []byte) (manifest map[string]any, notes []string, err error
 	return manifest, notes, nil
 }
 
-// strip removes redacted values below a value, and reports whether the value itself is one.
-func strip(value any, path string, hidden *[]string) bool {
+// stripHidden removes redacted values below a value, and reports whether the value itself is one.
+func stripHidden(value any, path string, hidden *[]string) bool {
 	switch v := value.(type) {
 	case string:
 		if strings.HasPrefix(v, redacted) {
@@ -63,13 +63,13 @@ func strip(value any, path string, hidden *[]string) bool {
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if strip(v[key], path+"."+key, hidden) {
+			if stripHidden(v[key], path+"."+key, hidden) {
 				delete(v, key)
 			}
 		}
 	case []any:
 		for i := range v {
-			if strip(v[i], fmt.Sprintf("%s[%d]", path, i), hidden) {
+			if stripHidden(v[i], fmt.Sprintf("%s[%d]", path, i), hidden) {
 				v[i] = ""
 			}
 		}
@@ -77,7 +77,7 @@ func strip(value any, path string, hidden *[]string) bool {
 	return false
 }
 
-func texts(list []any) string {
+func allTexts(list []any) string {
 	var all []string
 	for _, one := range list {
 		all = append(all, fmt.Sprint(one))
@@ -109,7 +109,7 @@ func clearKind(manifest, metadata map[string]any) {
 		}
 	case "PersistentVolumeClaim v1":
 		delete(spec, "volumeName")
-		drop(annotations, "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/storage-provisioner")
+		dropKeys(annotations, "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/storage-provisioner")
 	case "PersistentVolume v1":
 		delete(spec, "claimRef")
 	case "Namespace v1":
@@ -119,7 +119,7 @@ func clearKind(manifest, metadata map[string]any) {
 	case "Job batch":
 		clearJob(spec, metadata)
 	case "Deployment apps":
-		drop(annotations, "deployment.kubernetes.io/")
+		dropKeys(annotations, "deployment.kubernetes.io/")
 	}
 	if len(annotations) == 0 {
 		delete(metadata, "annotations")
@@ -136,7 +136,7 @@ func clearJob(spec, metadata map[string]any) {
 	inner, _ := template["metadata"].(map[string]any)
 	for _, m := range []map[string]any{metadata, inner} {
 		labels, _ := m["labels"].(map[string]any)
-		drop(labels, "batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name")
+		dropKeys(labels, "batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name")
 	}
 }
 
@@ -164,8 +164,8 @@ func dropTokenVolume(spec map[string]any) {
 	delete(spec, "ephemeralContainers") // only the API server's subresource takes them
 }
 
-// drop removes the keys with one of these beginnings.
-func drop(from map[string]any, beginnings ...string) {
+// dropKeys removes the keys with one of these beginnings.
+func dropKeys(from map[string]any, beginnings ...string) {
 	maps.DeleteFunc(from, func(key string, _ any) bool {
 		return slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(key, b) })
 	})

@@ -1,12 +1,10 @@
-package terminal_test
+package cli
 
 import (
 	"bytes"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func TestProgress(t *testing.T) {
@@ -16,7 +14,7 @@ func TestProgress(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			done := terminal.Progress(&out, "verify")
+			done := showProgress(&out, "verify")
 			<-time.After(wait)
 			done()
 			if out.String() != want {

@@ -1,15 +1,14 @@
-package preflight
+package cli
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// Report is the document of a plan. Its texts are safe for a terminal.
-type Report struct {
+// planReport is the document of a plan. Its texts are safe for a terminal.
+type planReport struct {
 	Cluster string          `json:"cluster"`
 	Server  string          `json:"server"`
 	Targets []plannedTarget `json:"targets"`
@@ -47,14 +46,14 @@ type plannedTarget struct {
 	ResourceVersion uint64 `json:"resourceVersion,omitempty,string"`
 }
 
-// New returns the report of a plan of the cluster that server serves.
-func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
-	p := &Report{Cluster: terminal.Visible(cluster), Server: terminal.Visible(server), Targets: make([]plannedTarget, len(planned.Targets)), Optional: planned.Optional}
+// newPlanReport returns the report of a plan of the cluster that server serves.
+func newPlanReport(cluster, server string, planned dynwatch.WatchPlan) *planReport {
+	p := &planReport{Cluster: visible(cluster), Server: visible(server), Targets: make([]plannedTarget, len(planned.Targets)), Optional: planned.Optional}
 	for i := range planned.Targets {
 		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
-			Target: terminal.Visible(t.Name), Group: t.Group, Version: terminal.Visible(t.Version), Resource: t.Resource, Kind: terminal.Visible(t.Kind),
-			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: terminal.Visible(t.Reason),
+			Target: visible(t.Name), Group: t.Group, Version: visible(t.Version), Resource: t.Resource, Kind: visible(t.Kind),
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason),
 			Scope: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
 			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
 			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
@@ -80,7 +79,7 @@ func (t *plannedTarget) lacksPermission() bool {
 
 // Failure is the error that the config would not work as it is. That a resource is
 // not there yet is none, if it can come: it is waited for.
-func (p *Report) Failure() error {
+func (p *planReport) Failure() error {
 	missing, unserved, others := 0, 0, 0
 	for i := range p.Targets {
 		t := &p.Targets[i]
@@ -95,13 +94,13 @@ func (p *Report) Failure() error {
 	}
 	var why []string
 	if missing > 0 {
-		why = append(why, terminal.Number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
+		why = append(why, number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
 	}
 	if unserved > 0 {
-		why = append(why, terminal.Number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
+		why = append(why, number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
 	}
 	if others > 0 {
-		why = append(why, terminal.Number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
+		why = append(why, number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
 	}
 	if len(why) == 0 {
 		return nil

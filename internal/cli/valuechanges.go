@@ -1,4 +1,4 @@
-package past
+package cli
 
 import (
 	"bytes"
@@ -9,29 +9,29 @@ import (
 	"slices"
 )
 
-// Change is a value that differs between two objects.
-type Change struct {
+// valueChange is a value that differs between two objects.
+type valueChange struct {
 	// Path is as in "spec.replicas".
 	Path string
 	// From and To are the values as JSON; "" is none.
 	From, To string
 }
 
-// Values returns what differs between two objects, in the order of the paths. Elements of lists
+// changedValues returns what differs between two objects, in the order of the paths. Elements of lists
 // are compared by position, those of objects that all have a name by name. The resourceVersion
 // does not count. An object that is no JSON differs as a whole.
-func Values(before, after []byte) []Change {
+func changedValues(before, after []byte) []valueChange {
 	var a, b any
-	if decode(before, &a) != nil || decode(after, &b) != nil {
-		return []Change{{Path: "(object)"}}
+	if decodeNumbers(before, &a) != nil || decodeNumbers(after, &b) != nil {
+		return []valueChange{{Path: "(object)"}}
 	}
-	var all []Change
-	compare(a, b, "", &all)
-	return slices.DeleteFunc(all, func(c Change) bool { return c.Path == "metadata.resourceVersion" })
+	var all []valueChange
+	compareValues(a, b, "", &all)
+	return slices.DeleteFunc(all, func(c valueChange) bool { return c.Path == "metadata.resourceVersion" })
 }
 
-// decode reads JSON, with numbers as they are written.
-func decode(text []byte, into any) error {
+// decodeNumbers reads JSON, with numbers as they are written.
+func decodeNumbers(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
@@ -40,7 +40,7 @@ func decode(text []byte, into any) error {
 	return nil
 }
 
-func text(value any) string {
+func valueText(value any) string {
 	if value == nil {
 		return ""
 	}
@@ -51,7 +51,7 @@ func text(value any) string {
 	return string(out)
 }
 
-func compare(a, b any, path string, into *[]Change) {
+func compareValues(a, b any, path string, into *[]valueChange) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
@@ -61,8 +61,8 @@ func compare(a, b any, path string, into *[]Change) {
 		if path != "" {
 			path += "."
 		}
-		for _, key := range keys(from, to) {
-			compare(from[key], to[key], path+key, into)
+		for _, key := range unionOfKeys(from, to) {
+			compareValues(from[key], to[key], path+key, into)
 		}
 		return
 	}
@@ -72,14 +72,14 @@ func compare(a, b any, path string, into *[]Change) {
 		compareLists(before, after, path, into)
 		return
 	}
-	*into = append(*into, Change{Path: path, From: text(a), To: text(b)})
+	*into = append(*into, valueChange{Path: path, From: valueText(a), To: valueText(b)})
 }
 
-func compareLists(a, b []any, path string, into *[]Change) {
-	from, to := byName(a), byName(b)
+func compareLists(a, b []any, path string, into *[]valueChange) {
+	from, to := itemsByName(a), itemsByName(b)
 	if from != nil && to != nil {
-		for _, key := range keys(from, to) {
-			compare(from[key], to[key], path+"["+key+"]", into)
+		for _, key := range unionOfKeys(from, to) {
+			compareValues(from[key], to[key], path+"["+key+"]", into)
 		}
 		return
 	}
@@ -91,12 +91,12 @@ func compareLists(a, b []any, path string, into *[]Change) {
 		if i < len(b) {
 			other = b[i]
 		}
-		compare(one, other, fmt.Sprintf("%s[%d]", path, i), into)
+		compareValues(one, other, fmt.Sprintf("%s[%d]", path, i), into)
 	}
 }
 
-// keys are those of both, in order.
-func keys(a, b map[string]any) []string {
+// unionOfKeys are those of both, in order.
+func unionOfKeys(a, b map[string]any) []string {
 	all := slices.Collect(maps.Keys(a))
 	for key := range b {
 		if _, known := a[key]; !known {
@@ -107,8 +107,8 @@ func keys(a, b map[string]any) []string {
 	return all
 }
 
-// byName are the elements of a list by their names; nil if one has none, or two have the same.
-func byName(list []any) map[string]any {
+// itemsByName are the elements of a list by their names; nil if one has none, or two have the same.
+func itemsByName(list []any) map[string]any {
 	named := make(map[string]any, len(list))
 	for _, one := range list {
 		object, _ := one.(map[string]any)

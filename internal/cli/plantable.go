@@ -1,4 +1,4 @@
-package preflight
+package cli
 
 import (
 	"cmp"
@@ -8,37 +8,36 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// Print writes the report for people: a row per target, and what to do if permissions
+// printPlan writes the report for people: a row per target, and what to do if permissions
 // are missing.
-func Print(out io.Writer, p *Report) error {
+func printPlan(out io.Writer, p *planReport) error {
 	ready := 0
 	for i := range p.Targets {
 		if p.Targets[i].State == string(dynwatch.Ready) {
 			ready++
 		}
 	}
-	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, terminal.Number(len(p.Targets), "target", "targets"), ready)
-	if err := terminal.PrintTable(out, planRows(p.Targets)); err != nil {
+	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, number(len(p.Targets), "target", "targets"), ready)
+	if err := printTable(out, planRows(p.Targets)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return t.lacksPermission() }) {
-		fmt.Fprint(out, terminal.PermissionsMissing)
+		fmt.Fprint(out, permissionsMissing)
 	}
 	if len(p.Optional) > 0 {
 		fmt.Fprint(out, "\nNot required, and missing, too; `informd rbac` prints them as well:\n")
 	}
 	for _, m := range p.Optional {
-		fmt.Fprintf(out, "- %s on %s: without, %s.\n", strings.Join(m.Verbs, ", "), objectOf(m), m.Without)
+		fmt.Fprintf(out, "- %s on %s: without, %s.\n", strings.Join(m.Verbs, ", "), accessObject(m), m.Without)
 	}
 	return nil
 }
 
-// objectOf names what the verbs are about, as kubectl does.
-func objectOf(m dynwatch.MissingAccess) string {
+// accessObject names what the verbs are about, as kubectl does.
+func accessObject(m dynwatch.MissingAccess) string {
 	object := m.Resource
 	if m.Group != "" {
 		object += "." + m.Group
@@ -58,13 +57,13 @@ func planRows(targets []plannedTarget) [][]string {
 		t := &targets[i]
 		objects := ""
 		if t.Objects != nil {
-			objects = terminal.Count(*t.Objects)
+			objects = count(*t.Objects)
 			if t.MoreObjects {
 				objects = ">" + objects
 			}
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), terminal.Shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), shortened(t.Reason),
 		})
 	}
 	return rows
@@ -83,7 +82,7 @@ func (t *plannedTarget) covers() string {
 		text = cmp.Or(text, "all") + " without " + few(t.ExcludeNamespaces)
 	}
 	if t.NamespaceSelector != "" {
-		text = strings.TrimPrefix(text+", labels "+terminal.Shortened(t.NamespaceSelector), ", ")
+		text = strings.TrimPrefix(text+", labels "+shortened(t.NamespaceSelector), ", ")
 	}
 	text = cmp.Or(text, "all")
 	if t.MatchingNamespaces != nil {

@@ -1,4 +1,4 @@
-package past_test
+package cli
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/informd/informd/internal/cli/internal/past"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -27,28 +26,28 @@ func TestAt(t *testing.T) {
 		"between two revisions":       {"25", 20, nil},
 		"a deletion":                  {"30", 30, nil},
 		"later than all":              {"1000", 40, nil},
-		"before the history":          {"9", 0, past.ErrBefore},
+		"before the history":          {"9", 0, errBefore},
 		"how long ago":                {"90s", 20, nil},
 		"a time":                      {"2026-11-20T10:02:00Z", 30, nil},
-		"a time before the history":   {"2026-11-20T09:59:59Z", 0, past.ErrBefore},
+		"a time before the history":   {"2026-11-20T09:59:59Z", 0, errBefore},
 		"a time in another time zone": {"2026-11-20T11:01:00+01:00", 20, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := past.Parse(test.text, start.Add(3*time.Minute))
+			m, err := parseMoment(test.text, start.Add(3*time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := past.At(all, m)
+			e, err := stateAt(all, m)
 			if !errors.Is(err, test.err) || err == nil && e.ResourceVersion != test.want {
 				t.Errorf("%s: %+v, %v; want revision %d, %v", m, e, err, test.want, test.err)
 			}
 		})
 	}
-	if _, err := past.At(nil, past.Moment{Revision: 1}); !errors.Is(err, past.ErrUnknown) {
+	if _, err := stateAt(nil, objectMoment{Revision: 1}); !errors.Is(err, errUnknown) {
 		t.Errorf("without events: %v", err)
 	}
 	for _, text := range []string{"", "yesterday", "-5m", "2026-11-20", "0"} {
-		if m, err := past.Parse(text, start); err == nil {
+		if m, err := parseMoment(text, start); err == nil {
 			if text != "0" || !m.Time.Equal(start) {
 				t.Errorf("%q is %s", text, m)
 			}
@@ -60,7 +59,7 @@ func TestAt(t *testing.T) {
 func TestGaps(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.Local)
 	var out strings.Builder
-	err := past.Gaps(&out, []event.Event{
+	err := printGaps(&out, []event.Event{
 		{Op: event.Gap, Time: at, Target: "core/pods", Gap: &event.GapInfo{From: 3, To: 9, Reason: "expired", Recovered: event.RecoveredPartial}},
 		{Op: event.Gap, Time: at, ID: event.TrimmedID("bus", 5, 8), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 4, Recovered: event.RecoveredState}},
 		{Op: event.Gap, Time: at, ID: event.DestinationID("bus", at), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState}},
@@ -102,12 +101,12 @@ func TestDiff(t *testing.T) {
 		"one revision with itself": {all, "1", "1", []string{"no difference"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, after, err := past.Pair(test.all, test.from, test.to, time.Now())
+			before, after, err := statePair(test.all, test.from, test.to, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			if err := past.Diff(&out, before, after, false); err != nil {
+			if err := printDiff(&out, before, after, false); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range test.want {
@@ -139,7 +138,7 @@ func TestChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, c := range past.Values([]byte(test.before), []byte(test.after)) {
+			for _, c := range changedValues([]byte(test.before), []byte(test.after)) {
 				got = append(got, c.Path)
 			}
 			if !slices.Equal(got, test.want) {
@@ -153,7 +152,7 @@ func TestManifest(t *testing.T) {
 	object := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"3","creationTimestamp":"2026-11-20T10:00:00Z",
 		"annotations":{"x":"hmac-sha256:00"},"ownerReferences":[{"uid":"o"}],"finalizers":["example.com/f"],"labels":{"l":"1"}},
 		"data":{"password":"hmac-sha256:13be33f30a10713a73df6c23c308e2a9"},"type":"Opaque","status":{"x":1}}`
-	manifest, notes, err := past.Manifest([]byte(object))
+	manifest, notes, err := manifestOf([]byte(object))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +170,7 @@ func TestManifest(t *testing.T) {
 		}
 	}
 	for _, object := range []string{"", "[]", "{}", `{"metadata":{"name":"a"}}`} {
-		if _, _, err := past.Manifest([]byte(object)); !errors.Is(err, past.ErrNoObject) {
+		if _, _, err := manifestOf([]byte(object)); !errors.Is(err, errNoObject) {
 			t.Errorf("of %q: %v", object, err)
 		}
 	}
@@ -183,7 +182,7 @@ func TestManifestOfMetadata(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                  true,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`: false,
 	} {
-		_, notes, err := past.Manifest([]byte(object))
+		_, notes, err := manifestOf([]byte(object))
 		if got := strings.Contains(strings.Join(notes, "\n"), "Only its metadata was stored"); err != nil || got != want {
 			t.Errorf("%s: notes %q, %v", object, notes, err)
 		}

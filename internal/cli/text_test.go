@@ -1,4 +1,4 @@
-package terminal
+package cli
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ func TestShortened(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Shortened(c.text); got != c.want || utf8.RuneCountInString(got) > 120 {
+			if got := shortened(c.text); got != c.want || utf8.RuneCountInString(got) > 120 {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
@@ -28,18 +28,18 @@ func TestShortened(t *testing.T) {
 
 func TestNumbersForPeople(t *testing.T) {
 	cases := map[string]struct{ got, want string }{
-		"bytes":             {Size(1023), "1023B"},
-		"KiB":               {Size(1024), "1.0KiB"},
-		"MiB":               {Size(16 << 20), "16MiB"},
-		"GiB":               {Size(3 << 29), "1.5GiB"},
-		"more than TiB":     {Size(1 << 60), "1048576TiB"},
-		"no rate":           {PerSecond(0.001), "0"},
-		"rate below 1":      {PerSecond(0.25), "0.25"},
-		"rate":              {PerSecond(9.96), "10.0"},
-		"high rate":         {PerSecond(1234.5), "1234"},
-		"age":               {Age(Seconds(754.2)), "12m"},
-		"age in the future": {Age(-time.Hour), "0s"},
-		"age without end":   {Age(Seconds(1e300)), "292y"},
+		"bytes":             {size(1023), "1023B"},
+		"KiB":               {size(1024), "1.0KiB"},
+		"MiB":               {size(16 << 20), "16MiB"},
+		"GiB":               {size(3 << 29), "1.5GiB"},
+		"more than TiB":     {size(1 << 60), "1048576TiB"},
+		"no rate":           {perSecond(0.001), "0"},
+		"rate below 1":      {perSecond(0.25), "0.25"},
+		"rate":              {perSecond(9.96), "10.0"},
+		"high rate":         {perSecond(1234.5), "1234"},
+		"age":               {age(seconds(754.2)), "12m"},
+		"age in the future": {age(-time.Hour), "0s"},
+		"age without end":   {age(seconds(1e300)), "292y"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

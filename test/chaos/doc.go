@@ -33,7 +33,7 @@
 //	I9   after the last fault every event arrives in time
 //	I10  a fault of one sink does not delay another
 //	I11  no byte of a Secret's value is in any output
-//	I12  one effective writer: no two events with one ordinal, and no former leader that goes on
+//	I12  one effective writer: no two events with one ordinal; a replica that does not lead writes to the webhook what was in flight, 8 requests
 //	I13  informd exits only when the harness ends it
 //	I14  ordinal and previous revision form an unbroken chain
 //	I15  a snapshot has a begin and an end of one run, and every object in between
@@ -41,9 +41,17 @@
 //	I17  the materialised view of the nats sink's stream equals etcd at the end
 //	I18  dead letters of the source name only objects that no event can carry
 //	I19  a hostile tenant delays no event of another namespace by 30 s
-//	I20  selectors and change filters let nothing else through
+//	I20  selectors and change filters let nothing else through, and entered and left name the change that caused them
 //	I21  after a power loss the log declares no loss
 //	I22  replicas declare a loss only if none was left that the Lease counts on
+//
+// With a selector or a change filter, "state" and "revision" in I1 and I2 are those that it lets through. An
+// object that stops to match ends with left. A time in which a namespace matched counts if the events say
+// that informd noticed it.
+//
+// For I22 a witness reads the Lease in etcd five times a second, and notes which replicas run, reach the API
+// servers and have a whole log. A replica that the Lease lists as in sync, or that has written the log last,
+// must not have been so for the 25 s before another one takes over without all of the log.
 //
 // A gap excuses what it declares. Recovered "known" excuses objects that were created and
 // deleted inside the range; "state" and "partial" excuse the states in between; the reason

@@ -61,6 +61,12 @@ func newSpaced() *script {
 	return s
 }
 
+// late adds an object that is delivered from its second revision on.
+func (s *script) late() {
+	s.matching("u3", "c", []int{30, 31}, 30, 31)
+	s.deliver(opAdded, "u3", 31)
+}
+
 // namespace makes the history of the namespace: it matches after every second revision.
 func (s *script) namespace(revisions ...int) {
 	s.matching("n", "ns", []int{13, 17}, revisions...)
@@ -113,6 +119,11 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			d.Op, d.ID, d.Final, d.HasObject = opDeleted, "u2:deleted", true, true
 		}, []string{"I5"}},
 		"AddedForEntered": {newLabelled, func(s *script) { s.sink.Deliveries[s.at("u1:18:entered:18")].Op = opAdded }, []string{"I20", "I3"}},
+		"AddedAfterAGap": {newLabelled, func(s *script) {
+			s.late()
+			s.gap(29, 30, "state", "expired", 0)
+		}, nil},
+		"AddedLate": {newLabelled, func(s *script) { s.late() }, []string{"I2", "I20"}},
 		"LeftWithoutSelector": {newLabelled, func(s *script) {
 			s.truth.Rules = nil
 			s.matching("u1", "a", nil, 11, 12, 14, 18, -20)

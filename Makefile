@@ -229,6 +229,11 @@ schema: ## generate the JSON Schemas in schema/ and in the Helm chart from the c
 cli-docs: ## write docs/cli.md from the commands
 	$(GO) test ./internal/cli -run '^TestCLIPage$$' -count 1 -update
 
+.PHONY: screenshots
+screenshots: browser ## write the pictures of the page in docs/images: informd demo, after three minutes
+	@$(MAKE) --no-print-directory build VERSION=dev
+	cd test && $(GO) run ./webpage/screenshots -informd '$(abspath $(BIN))/informd' -out '$(CURDIR)/docs/images'
+
 .PHONY: man
 man: ## write the man pages of the commands to bin/man
 	INFORMD_MAN_DIR='$(abspath $(BIN))/man' $(GO) test ./internal/cli -run '^TestManPages$$' -count 1

@@ -54,7 +54,7 @@ func serve(t *testing.T) *served {
 	mux.Handle("GET /page/status", &page.Stream{Render: s.state, Ended: ended, Dropped: func() { t.Error("the page does not read") }})
 	mux.Handle("GET /page/samples", samples)
 	mux.HandleFunc("GET /gaps", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"events":[%s,%s]}`, //nolint:errcheck // the page then shows no gap
+		fmt.Fprintf(w, `{"events":[%s,%s]}`,
 			`{"id":"core/pods:12-20:gap","subject":"core/pods","time":"2026-11-20T09:00:00Z","fromrv":"12","torv":"20","reason":"namespace-deleted","recovered":"state"}`,
 			`{"id":"bus:101-250:trimmed","subject":"*","time":"2026-11-20T10:00:00Z","fromrv":"0","torv":"0","reason":"trimmed","recovered":"state","trimmed":"42"}`)
 	})
@@ -209,17 +209,21 @@ func TestGapsLeadToRunbooks(t *testing.T) {
 	}
 }
 
-// lowContrast lists the texts with a contrast below that of WCAG AA, 4.5, of all elements that show.
+// lowContrast lists the texts with a contrast below that of WCAG AA, 4.5, of all that shows.
 const lowContrast = `(() => {
 	const rgb = (c) => c.match(/[\d.]+/g).map(Number);
 	const light = (c) => c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
 		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 	const ground = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length == 3 || c[3] == 1) return c; } return [255, 255, 255]; };
 	const low = [];
+	const check = (e, text, part) => {
+		const [a, b] = [light(rgb(getComputedStyle(e, part).color)), light(ground(e))].sort((x, y) => y - x);
+		if ((a + 0.05) / (b + 0.05) < 4.5) low.push(text.slice(0, 40) + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
+	};
 	for (const e of document.querySelectorAll("body *")) {
-		if (!e.checkVisibility() || ![...e.childNodes].some((n) => n.nodeType == 3 && n.data.trim())) continue;
-		const [a, b] = [light(rgb(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
-		if ((a + 0.05) / (b + 0.05) < 4.5) low.push(e.innerText.slice(0, 40) + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
+		if (!e.checkVisibility()) continue;
+		if (e.placeholder) check(e, e.placeholder, "::placeholder");
+		if ([...e.childNodes].some((n) => n.nodeType == 3 && n.data.trim())) check(e, e.innerText);
 	}
 	return [...new Set(low)].join("; ");
 })()`

@@ -79,7 +79,7 @@ func TestSnapshotOfALongAbsence(t *testing.T) {
 			l.read(other)
 			l.commit(other)
 			l.restart(true)
-			other = l.cursor("other", journal.FromNow)
+			l.cursor("other", journal.FromNow)
 			l.clear(false)
 			c = l.cursor("bus", journal.FromNow)
 			l.want(c, test.want...)

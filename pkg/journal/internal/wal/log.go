@@ -369,18 +369,13 @@ type Stats struct {
 	Blocked int
 	// Written and Appended are bytes since the start: of all writes, and of appended records.
 	Written, Appended uint64
-	// Keys is the number of keys in the index.
-	Keys int
 }
 
 // Stats returns the present numbers.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{
-		Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: l.blocked, Written: l.written.Load(), Appended: l.appended.Load(),
-		Keys: l.table.Len(),
-	}
+	return Stats{Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: l.blocked, Written: l.written.Load(), Appended: l.appended.Load()}
 }
 
 // SetLimit sets how many bytes all segments may have. Append waits above it.

@@ -218,10 +218,8 @@ func (l *Log) follow(name string, at place) {
 // shipped lets readers have what all followers have.
 func (l *Log) shipped() {
 	n := 0
-	for ; n < len(l.unshipped); n++ {
-		if slices.ContainsFunc(l.behindOf(l.unshipped[n].end), func(string) bool { return true }) {
-			break
-		}
+	for n < len(l.unshipped) && len(l.behindOf(l.unshipped[n].end)) == 0 {
+		n++
 	}
 	l.unshipped = slices.Clone(l.unshipped[n:])
 	if n > 0 || len(l.followers) == 0 || l.settling > 0 {

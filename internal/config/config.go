@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -245,13 +244,3 @@ func StateDir() string {
 	}
 	return defaultStateDir
 }
-
-// Error is one mistake.
-type Error = document.Error
-
-// Errors is every mistake of a config, by place in the file; mistakes without a place come
-// first. It is never empty.
-type Errors = document.Errors
-
-// Pos is a place in the config file: line and column (in characters) from 1.
-type Pos = document.Pos

@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/informd/informd/internal/config/document"
 )
 
 // FileKey is a key of the config that names a file to read.
@@ -19,7 +17,7 @@ type FileKey struct {
 // MissingFiles returns a warning for each file that a key of the config names and that does
 // not exist. It is not in Warnings: the config may be for another machine.
 func (c *Config) MissingFiles() Errors {
-	var p document.Problems
+	var p Problems
 	for _, f := range c.Files {
 		if _, err := os.Stat(f.Name); !errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -32,7 +30,7 @@ func (c *Config) MissingFiles() Errors {
 		if !filepath.IsAbs(f.Name) {
 			next = "; the path is relative to the working directory of informd"
 		}
-		p.Warn(at, f.Key, "file %s does not exist on this machine: create it where informd runs%s", document.Quote(f.Name), next)
+		p.Warn(at, f.Key, "file %s does not exist on this machine: create it where informd runs%s", Quote(f.Name), next)
 	}
 	return p.Warnings
 }

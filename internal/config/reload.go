@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -18,12 +17,12 @@ func reloadable() []string {
 // names every setting, and its place in next, that differs and takes effect at the
 // start alone.
 func (c *Config) Replaces(next *Config) error {
-	found := document.NewProblems(next.Path)
+	found := NewProblems(next.Path)
 	var walk func(path string, was, is reflect.Value)
 	walk = func(path string, was, is reflect.Value) {
 		after := FieldsOf(is)
 		for i, before := range FieldsOf(was) {
-			key := document.Join(path, before.Key)
+			key := Join(path, before.Key)
 			switch {
 			case slices.Contains(reloadable(), key), key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
 			case before.Value.Kind() == reflect.Struct && !IsScalar(before.Value):

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -30,7 +29,7 @@ func (r *checker) checkMatchChanged(m config.Match, path string, resources []con
 	var meant []entry
 	for i, one := range resources {
 		if one.MayBe(m.Group, m.Resource) {
-			meant = append(meant, entry{one, document.Index("resources", i)})
+			meant = append(meant, entry{one, config.Index("resources", i)})
 		}
 	}
 	full := func(one entry) bool { return one.Mode != config.ModeMetadata }
@@ -73,9 +72,9 @@ func (r *checker) checkRemoved(items []string, path string, entries []entry) {
 			}
 			reason = why
 			if lacking[i]++; lacking[i] == len(entries) {
-				at := document.Index(path, i)
+				at := config.Index(path, i)
 				warnings = append(warnings, func() {
-					r.Warn(r.place(at), at, "%s is in no event, so that it never changes: %s", document.Quote(item), why)
+					r.Warn(r.place(at), at, "%s is in no event, so that it never changes: %s", config.Quote(item), why)
 				})
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/when"
 )
 
@@ -23,11 +22,11 @@ func (r *checker) checkOld(m config.Match, x *when.Expression, path string, reso
 		return // that none is meant is said elsewhere
 	}
 	for i := range resources {
-		if r.Bad(document.Index("resources", i) + ".changes") {
+		if r.Bad(config.Index("resources", i) + ".changes") {
 			return
 		}
 	}
 	at, message := r.inExpression(m.Condition, path, line, col,
 		"no event that this match selects has oldObject, the object before the change: add oldObject to the changes of ")
-	r.Add(at, path, "%s%s", message, document.Index("resources", meant))
+	r.Add(at, path, "%s%s", message, config.Index("resources", meant))
 }

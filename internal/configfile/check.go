@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -43,7 +42,7 @@ const mostDelay = time.Second
 func (r *checker) checkRedaction(c config.Redaction) {
 	for i, item := range c.PlainAnnotations {
 		if at := strings.IndexByte(item, '*'); item == "" || at >= 0 && at < len(item)-1 {
-			r.fail(document.Index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, document.Quote(item))
+			r.fail(config.Index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, config.Quote(item))
 		}
 	}
 }
@@ -74,9 +73,9 @@ func (r *checker) checkPlaintext(c *config.Config) {
 	switch {
 	case local(a.Listen), a.TLS.CertFile != "", a.AllowHTTP, r.Bad("admin.listen"):
 	case a.TokenFile != "":
-		r.fail("admin.tokenFile", "would cross the network without TLS, as admin.listen %s serves other machines, too; %s", document.Quote(a.Listen), allowHTTP)
+		r.fail("admin.tokenFile", "would cross the network without TLS, as admin.listen %s serves other machines, too; %s", config.Quote(a.Listen), allowHTTP)
 	default:
-		r.Warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", document.Quote(a.Listen), allowHTTP)
+		r.Warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", config.Quote(a.Listen), allowHTTP)
 	}
 	for i, s := range c.Sinks {
 		e, ok := s.Options.(sink.Exposer)
@@ -84,8 +83,8 @@ func (r *checker) checkPlaintext(c *config.Config) {
 			continue
 		}
 		key, host := e.Exposed()
-		if path, _ := r.source(document.Index("sinks", i)+"."+key, ""); host != "" && !r.Bad(path) {
-			r.Warn(r.place(path), path, "events cross the network to %s without TLS; %s", document.Quote(host), allowInsecureAuth)
+		if path, _ := r.source(config.Index("sinks", i)+"."+key, ""); host != "" && !r.Bad(path) {
+			r.Warn(r.place(path), path, "events cross the network to %s without TLS; %s", config.Quote(host), allowInsecureAuth)
 		}
 	}
 }
@@ -101,9 +100,9 @@ func (r *checker) checkListen(address string) {
 	_, numberErr := strconv.ParseUint(port, 10, 16)
 	switch {
 	case err != nil && strings.Count(address, ":") > 1 && !strings.Contains(address, "["):
-		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", document.Quote(address))
+		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", config.Quote(address))
 	case err != nil, numberErr != nil, strings.ContainsAny(host, " /"):
-		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, document.Quote(address))
+		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, config.Quote(address))
 	}
 }
 
@@ -128,13 +127,13 @@ func (r *checker) checkCluster(c *config.Config) {
 	}
 	if c.Cluster != "" {
 		if !regexp.MustCompile(clusterName).MatchString(c.Cluster) {
-			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", document.Quote(c.Cluster))
+			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", config.Quote(c.Cluster))
 		}
 		return
 	}
 	for i, s := range c.Sinks {
 		if s.Driver.Remote {
-			r.Add(r.place(document.Index("sinks", i)+".type"), "cluster",
+			r.Add(r.place(config.Index("sinks", i)+".type"), "cluster",
 				"is required by this %s sink: its events distinguish clusters by this name, as in prod-eu1", s.Type)
 			return
 		}
@@ -148,10 +147,10 @@ func (r *checker) checkSinks(c *config.Config) {
 	}
 	names := map[string]int{}
 	for i, s := range c.Sinks {
-		path := document.Index("sinks", i)
+		path := config.Index("sinks", i)
 		r.checkSinkName(s, path+".name", i, names)
 		for j, m := range s.Match {
-			r.checkMatch(m, document.Index(path+".match", j), c.Resources)
+			r.checkMatch(m, config.Index(path+".match", j), c.Resources)
 		}
 		r.checkDeletions(s, path, c.Resources)
 	}
@@ -168,12 +167,12 @@ func (r *checker) checkExclusive(c *config.Config) {
 			continue
 		}
 		key, name := options.Exclusive()
-		path := document.Index("sinks", i) + "." + key
+		path := config.Index("sinks", i) + "." + key
 		if name == "" || r.Bad(path) {
 			continue
 		}
 		if first, taken := owners[name]; taken {
-			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", document.Quote(name), first)
+			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", config.Quote(name), first)
 			continue
 		}
 		owners[name] = i
@@ -198,7 +197,7 @@ func (r *checker) checkRotated(c *config.Config, owners map[string]int) {
 		options, ok := c.Sinks[i].Options.(sink.Exclusive)
 		if taken && ok && c.Sinks[first].Type == "file" {
 			key, _ := options.Exclusive()
-			r.fail(document.Index("sinks", i)+"."+key, "%s is the name of an older file of sinks[%d], which rotates it: choose another one", document.Quote(name), first)
+			r.fail(config.Index("sinks", i)+"."+key, "%s is the name of an older file of sinks[%d], which rotates it: choose another one", config.Quote(name), first)
 		}
 	}
 }
@@ -211,7 +210,7 @@ func (r *checker) checkSinkName(s config.Sink, path string, i int, names map[str
 	case s.Name == "":
 		r.fail(path, "is required: the journal keeps the cursor of a sink under its name")
 	case len(validation.IsDNS1123Label(s.Name)) > 0:
-		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", document.Quote(s.Name))
+		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", config.Quote(s.Name))
 	case s.Name == config.SourceName:
 		r.fail(path, "%q is reserved for the dead letters of the source", s.Name)
 	case taken:

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -22,7 +21,7 @@ func (r *checker) checkResources(resources []config.Resource) {
 	}
 	seen := map[string]config.Resource{}
 	for i, one := range resources {
-		path := document.Index("resources", i)
+		path := config.Index("resources", i)
 		if one.Pos == (config.Pos{}) {
 			continue // not a mapping, which is reported
 		}
@@ -105,13 +104,13 @@ func groupMistake(group string) string {
 	case group == "":
 		return ""
 	case slash:
-		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", document.Quote(group), before, after)
+		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", config.Quote(group), before, after)
 	case group == "v1":
 		return "v1 is a version of the core group: write version: v1, without a group"
 	case config.IsGlob(group) && !config.IsPattern(group, config.IsGroup):
-		return document.Quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
+		return config.Quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
 	case !config.IsGlob(group) && !config.IsGroup(group):
-		return document.Quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
+		return config.Quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
 	}
 	return ""
 }
@@ -126,19 +125,19 @@ func resourceMistake(group, resource string) string {
 	case mixedName(group, resource) != "":
 		return mixedName(group, resource)
 	case slash:
-		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", document.Quote(sub), document.Quote(base))
+		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", config.Quote(sub), config.Quote(base))
 	}
 	if config.IsGlob(resource) {
 		if !config.IsPattern(resource, config.IsPlural) {
-			return document.Quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
+			return config.Quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
 		}
 		return ""
 	}
 	if meant, ok := builtinPlural(group, resource); ok {
-		return fmt.Sprintf("%s: %s (did you mean %q?)", document.Quote(resource), plural, meant)
+		return fmt.Sprintf("%s: %s (did you mean %q?)", config.Quote(resource), plural, meant)
 	}
 	if len(validation.IsDNS1035Label(resource)) > 0 {
-		return fmt.Sprintf("%s: %s%s", document.Quote(resource), plural, guessPlural(resource))
+		return fmt.Sprintf("%s: %s%s", config.Quote(resource), plural, guessPlural(resource))
 	}
 	return ""
 }
@@ -148,21 +147,21 @@ func (r *checker) checkVersion(version, path string) {
 	switch {
 	case version == "" || r.Bad(path):
 	case slash:
-		r.fail(path, "%s is a group and a version: write group: %s and version: %s", document.Quote(version), group, after)
+		r.fail(path, "%s is a group and a version: write group: %s and version: %s", config.Quote(version), group, after)
 	case len(validation.IsDNS1035Label(version)) > 0:
-		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", document.Quote(version))
+		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", config.Quote(version))
 	}
 }
 
 func (r *checker) checkSelectors(one config.Resource, path string) {
 	if _, err := labels.Parse(one.LabelSelector); err != nil {
-		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, document.Quote(one.LabelSelector), err)
+		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, config.Quote(one.LabelSelector), err)
 	}
 	if _, err := labels.Parse(one.NamespaceSelector); err != nil {
-		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, document.Quote(one.NamespaceSelector), err)
+		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, config.Quote(one.NamespaceSelector), err)
 	}
 	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
-		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, document.Quote(one.FieldSelector), err)
+		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, config.Quote(one.FieldSelector), err)
 	}
 }
 
@@ -194,7 +193,7 @@ func (r *checker) checkWildcard(one config.Resource, at string) {
 	r.checkItems(one.ExcludeResources, at+".excludeResources", func(pattern string) string {
 		group, resource, slash := strings.Cut(pattern, "/")
 		if slash && (group == "" || !config.IsPattern(group, config.IsGroup)) || !slash && !config.IsPattern(group, config.IsPlural) || slash && !config.IsPattern(resource, config.IsPlural) {
-			return document.Quote(pattern) + ` is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`
+			return config.Quote(pattern) + ` is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`
 		}
 		return ""
 	})
@@ -226,10 +225,10 @@ func (r *checker) checkReaches(namespaces []string, path string, meant []config.
 		}
 	}
 	for i, namespace := range namespaces {
-		if r.Bad(document.Index(path, i)) || slices.ContainsFunc(meant, func(one config.Resource) bool { return one.Reaches(namespace) }) {
+		if r.Bad(config.Index(path, i)) || slices.ContainsFunc(meant, func(one config.Resource) bool { return one.Reaches(namespace) }) {
 			continue
 		}
-		r.fail(document.Index(path, i), "no entry of resources covers %s %s", document.Quote(namespace), config.Covered(meant))
+		r.fail(config.Index(path, i), "no entry of resources covers %s %s", config.Quote(namespace), config.Covered(meant))
 	}
 }
 
@@ -237,9 +236,9 @@ func (r *checker) checkNamespaces(namespaces []string, path string) {
 	r.checkItems(namespaces, path, func(namespace string) string {
 		switch {
 		case config.IsGlob(namespace) && !config.ValidGlob(namespace):
-			return document.Quote(namespace) + " is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these"
+			return config.Quote(namespace) + " is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these"
 		case !config.IsGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
-			return document.Quote(namespace) + " is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
+			return config.Quote(namespace) + " is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
 		}
 		return ""
 	})
@@ -250,11 +249,11 @@ func (r *checker) checkNamespaces(namespaces []string, path string) {
 func (r *checker) checkItems(items []string, path string, mistake func(item string) string) {
 	seen := make(map[string]bool, len(items))
 	for i, item := range items {
-		at := document.Index(path, i)
+		at := config.Index(path, i)
 		switch {
 		case r.Bad(at):
 		case seen[item]:
-			r.fail(at, "%s is in the list twice", document.Quote(item))
+			r.fail(at, "%s is in the list twice", config.Quote(item))
 		case mistake != nil:
 			if message := mistake(item); message != "" {
 				r.fail(at, "%s", message)
@@ -269,5 +268,5 @@ func quoted(item string, err error) string {
 	if err == nil {
 		return ""
 	}
-	return document.Quote(item) + ": " + err.Error()
+	return config.Quote(item) + ": " + err.Error()
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -21,25 +20,25 @@ func oneServer(f config.Field) config.Field {
 }
 
 // servers decodes a list of addresses, or one address without its list.
-func (r *reading) servers(n *document.Node, path string, f config.Field) {
+func (r *reading) servers(n *node, path string, f config.Field) {
 	switch n.Kind {
-	case document.Mapping:
+	case kindMapping:
 		r.Add(n.At, path, "must be a list of addresses, or one address, not %s", n.Kind)
 		return
-	case document.Sequence:
+	case kindSequence:
 	default:
 		r.scalar(n, path, oneServer(f))
 		r.splitFile(f.Value, path, func(int) (string, string) { return path, n.Text })
 		return
 	}
 	for i, item := range n.Items {
-		if item.Kind == document.Mapping { // the parser takes the colon of an address in braces for that of a key
-			r.Add(item.At, document.Index(path, i), `must be an address in quotes, as in ["nats://nats:4222"], not %s`, item.Kind)
+		if item.Kind == kindMapping { // the parser takes the colon of an address in braces for that of a key
+			r.Add(item.At, config.Index(path, i), `must be an address in quotes, as in ["nats://nats:4222"], not %s`, item.Kind)
 			return
 		}
 	}
 	r.list(n, path, f)
-	r.splitFile(f.Value, path, func(i int) (string, string) { return document.Index(path, i), n.Items[i].Text })
+	r.splitFile(f.Value, path, func(i int) (string, string) { return config.Index(path, i), n.Items[i].Text })
 }
 
 // splitAddress is where an address of a split list is in the file.
@@ -67,7 +66,7 @@ func (r *reading) splitFile(dst reflect.Value, path string, at func(i int) (path
 		if fromVariable(i) {
 			one.name = fmt.Sprintf("address %d of environment variable %s", k-first+1, strings.TrimSuffix(strings.TrimPrefix(text, reference), "}"))
 		}
-		r.split[document.Index(path, k)] = one
+		r.split[config.Index(path, k)] = one
 	}
 }
 
@@ -101,8 +100,8 @@ func splitServers(dst reflect.Value, fromVariable func(i int) bool) (from []int)
 }
 
 // toggle decodes true or false for a block of keys, which is no mapping.
-func (r *reading) toggle(n *document.Node, path string, block sink.Toggle) {
-	if n.Kind != document.Boolean {
+func (r *reading) toggle(n *node, path string, block sink.Toggle) {
+	if n.Kind != kindBoolean {
 		all := config.Keys(config.FieldsOf(reflect.ValueOf(block).Elem()))
 		r.Add(n.At, path, "must be true, false or a mapping with the keys %s, not %s", strings.Join(all, ", "), n.Kind)
 		return

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -23,7 +22,7 @@ func (r *checker) checkCuts(m config.Match, x *when.Expression, path string, res
 		if !one.MayBe(m.Group, m.Resource) {
 			continue
 		}
-		at := document.Index("resources", i)
+		at := config.Index("resources", i)
 		cuts, ok := r.cutsOf(one, at)
 		if !ok {
 			return

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -20,15 +19,15 @@ import (
 const maxValues = 100_000
 
 // value decodes n into f. What is null keeps its default.
-func (r *reading) value(n *document.Node, path string, f config.Field) {
-	if !r.visit(n, path) || n.Kind == document.Broken {
+func (r *reading) value(n *node, path string, f config.Field) {
+	if !r.visit(n, path) || n.Kind == kindBroken {
 		return
 	}
-	if f.Absent != "" && (n.Kind == document.Null || n.Kind == document.Sequence && len(n.Items) == 0) {
+	if f.Absent != "" && (n.Kind == kindNull || n.Kind == kindSequence && len(n.Items) == 0) {
 		r.Add(n.At, path, "is empty: remove the key for %s, or list what you want", f.Absent)
 		return
 	}
-	if n.Kind == document.Null {
+	if n.Kind == kindNull {
 		return
 	}
 	if s, ok := reflect.TypeAssert[*config.Sink](f.Value.Addr()); ok {
@@ -48,16 +47,16 @@ func (r *reading) value(n *document.Node, path string, f config.Field) {
 		f.Value = pointed.Elem()
 		r.value(n, path, f)
 	case kind == reflect.Struct:
-		if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != document.Mapping {
+		if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != kindMapping {
 			r.toggle(n, path, block)
 			return
 		}
 		r.object(n, path, f.Value)
-	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.Control]() && n.Kind != document.Sequence:
+	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.Control]() && n.Kind != kindSequence:
 		r.control(n, path, f.Value)
 	case isServers(f.Value):
 		r.servers(n, path, f)
-	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.OneOrMore]() && n.Kind != document.Sequence:
+	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.OneOrMore]() && n.Kind != kindSequence:
 		r.oneOrMore(n, path, f)
 	case kind == reflect.Slice:
 		r.list(n, path, f)
@@ -69,7 +68,7 @@ func (r *reading) value(n *document.Node, path string, f config.Field) {
 }
 
 // visit remembers where path is and counts.
-func (r *reading) visit(n *document.Node, path string) bool {
+func (r *reading) visit(n *node, path string) bool {
 	r.visited++
 	if r.visited == maxValues+1 {
 		r.Add(n.At, "", "aliases expand to more than %d values", maxValues)
@@ -82,7 +81,7 @@ func (r *reading) visit(n *document.Node, path string) bool {
 }
 
 // object decodes a mapping into a struct.
-func (r *reading) object(n *document.Node, path string, dst reflect.Value) {
+func (r *reading) object(n *node, path string, dst reflect.Value) {
 	if e, ok := reflect.TypeAssert[interface{ Begin(at config.Pos) }](dst.Addr()); ok {
 		e.Begin(n.At)
 	}
@@ -95,12 +94,12 @@ func (r *reading) object(n *document.Node, path string, dst reflect.Value) {
 	}
 }
 
-func (r *reading) isMapping(n *document.Node, path string, keys []string) bool {
+func (r *reading) isMapping(n *node, path string, keys []string) bool {
 	switch {
-	case n.Kind == document.Mapping:
+	case n.Kind == kindMapping:
 		return true
-	case n.Kind == document.Text && document.Glued(n.Text):
-		r.Add(n.At, path, "%s", document.SpaceMissing)
+	case n.Kind == kindText && isGlued(n.Text):
+		r.Add(n.At, path, "%s", spaceMissing)
 	default:
 		r.Add(n.At, path, "must be a mapping with the keys %s, not %s", strings.Join(keys, ", "), n.Kind)
 	}
@@ -108,22 +107,22 @@ func (r *reading) isMapping(n *document.Node, path string, keys []string) bool {
 }
 
 // member decodes a pair of the mapping in into the field of that key.
-func (r *reading) member(in *document.Node, p document.Pair, path string, all []config.Field) {
+func (r *reading) member(in *node, p pair, path string, all []config.Field) {
 	i := slices.IndexFunc(all, func(f config.Field) bool { return f.Key == p.Key })
 	if i < 0 {
 		r.unknown(in, p, path, config.Keys(all))
 		return
 	}
-	r.value(p.Value, document.Join(path, p.Key), all[i])
+	r.value(p.Value, config.Join(path, p.Key), all[i])
 }
 
 // unknown reports a key that does not exist. The key that was meant is not
 // reported as missing as well; mistakes in it are, if it is there.
-func (r *reading) unknown(in *document.Node, p document.Pair, path string, known []string) {
-	at := document.Join(path, p.Key)
+func (r *reading) unknown(in *node, p pair, path string, known []string) {
+	at := config.Join(path, p.Key)
 	meant, hint, ok := habit(p.Key, known)
-	if !ok && document.Glued(p.Key) {
-		hint, ok = document.SpaceMissing, true
+	if !ok && isGlued(p.Key) {
+		hint, ok = spaceMissing, true
 		meant, _ = spelling.Nearest(p.Key, known)
 	}
 	if ok {
@@ -132,25 +131,25 @@ func (r *reading) unknown(in *document.Node, p document.Pair, path string, known
 		r.Add(p.At, at, "unknown key%s", didYouMean(p.Key, known))
 		meant, ok = spelling.Nearest(p.Key, known)
 	}
-	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == document.Null) {
-		r.Suppress(document.Join(path, meant))
+	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == kindNull) {
+		r.Suppress(config.Join(path, meant))
 	}
 }
 
 // list decodes a sequence into a slice.
-func (r *reading) list(n *document.Node, path string, f config.Field) {
-	if n.Kind == document.Mapping && len(n.Pairs) > 0 && document.Glued(n.Pairs[0].Key) {
-		r.Add(n.Pairs[0].At, path, "%s", document.SpaceMissing)
+func (r *reading) list(n *node, path string, f config.Field) {
+	if n.Kind == kindMapping && len(n.Pairs) > 0 && isGlued(n.Pairs[0].Key) {
+		r.Add(n.Pairs[0].At, path, "%s", spaceMissing)
 		return
 	}
-	if n.Kind != document.Sequence {
+	if n.Kind != kindSequence {
 		r.Add(n.At, path, "must be a list, not %s", n.Kind)
 		return
 	}
 	out := reflect.MakeSlice(f.Value.Type(), len(n.Items), len(n.Items))
 	for i, item := range n.Items {
-		at := document.Index(path, i)
-		if item.Kind == document.Null {
+		at := config.Index(path, i)
+		if item.Kind == kindNull {
 			r.Add(item.At, at, "is empty: remove it or fill it in")
 			continue
 		}
@@ -160,9 +159,9 @@ func (r *reading) list(n *document.Node, path string, f config.Field) {
 }
 
 // oneOrMore decodes an item that stands without its list.
-func (r *reading) oneOrMore(n *document.Node, path string, f config.Field) {
+func (r *reading) oneOrMore(n *node, path string, f config.Field) {
 	switch {
-	case n.Kind == document.Text:
+	case n.Kind == kindText:
 	case f.Enum == nil:
 		r.Add(n.At, path, "must be text, or a list of texts, not %s", n.Kind)
 		return
@@ -175,40 +174,40 @@ func (r *reading) oneOrMore(n *document.Node, path string, f config.Field) {
 }
 
 // table decodes a mapping into a Go map with string keys.
-func (r *reading) table(n *document.Node, path string, f config.Field) {
-	if n.Kind != document.Mapping {
+func (r *reading) table(n *node, path string, f config.Field) {
+	if n.Kind != kindMapping {
 		r.Add(n.At, path, "must be a mapping, not %s", n.Kind)
 		return
 	}
 	out := reflect.MakeMapWithSize(f.Value.Type(), len(n.Pairs))
 	for _, p := range n.Pairs {
-		if p.Value.Kind == document.Null {
-			r.Add(p.At, document.Join(path, p.Key), `is empty: remove it, or write "" for empty text`)
+		if p.Value.Kind == kindNull {
+			r.Add(p.At, config.Join(path, p.Key), `is empty: remove it, or write "" for empty text`)
 			continue
 		}
 		value := reflect.New(f.Value.Type().Elem()).Elem()
-		r.value(p.Value, document.Join(path, p.Key), config.Field{Value: value, Enum: f.Enum})
+		r.value(p.Value, config.Join(path, p.Key), config.Field{Value: value, Enum: f.Enum})
 		out.SetMapIndex(reflect.ValueOf(p.Key).Convert(f.Value.Type().Key()), value)
 	}
 	f.Value.Set(out)
 }
 
 // scalar decodes text, a number or a boolean.
-func (r *reading) scalar(n *document.Node, path string, f config.Field) {
-	if n.Kind == document.Mapping || n.Kind == document.Sequence {
+func (r *reading) scalar(n *node, path string, f config.Field) {
+	if n.Kind == kindMapping || n.Kind == kindSequence {
 		r.Add(n.At, path, "must be %s, not %s", config.ScalarName(f.Value), n.Kind)
 		return
 	}
-	if f.Enum != nil && n.Kind != document.Text {
+	if f.Enum != nil && n.Kind != kindText {
 		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.Enum, ", "), n.Kind)
 		return
 	}
 	if path == "journal.type" && (n.Text == "embedded" || n.Text == "nats") {
 		r.Add(n.At, path, "%s was replaced by %s, the default: informd has a log of its own in journal.dir, and begins it with a snapshot; for high availability, set replicas",
-			document.Quote(n.Text), config.JournalLog)
+			config.Quote(n.Text), config.JournalLog)
 		return
 	}
-	if config.IsPlainString(f.Value) && n.Kind != document.Text {
+	if config.IsPlainString(f.Value) && n.Kind != kindText {
 		r.Add(n.At, path, "must be text, not %s: put it in quotes, %q", n.Kind, n.Text)
 		return
 	}
@@ -248,10 +247,10 @@ func inHours(text string) (string, bool) {
 // one, anywhere else it would be taken literally.
 func setString(f config.Field, text string) string {
 	if strings.Contains(text, reference) {
-		return document.Quote(text) + ": only secrets are read from the environment; write the value itself"
+		return config.Quote(text) + ": only secrets are read from the environment; write the value itself"
 	}
 	if f.Enum != nil && !slices.Contains(f.Enum, text) {
-		return "unknown value " + document.Quote(text) + didYouMean(text, f.Enum)
+		return "unknown value " + config.Quote(text) + didYouMean(text, f.Enum)
 	}
 	f.Value.SetString(text)
 	return ""
@@ -287,17 +286,17 @@ func setScalar(f config.Field, text string) string {
 		d, err = time.ParseDuration(text)
 		dst.SetInt(int64(d))
 		if hours, ok := inHours(text); ok {
-			return document.Quote(text) + " is not a duration: there is no unit for days, write " + hours
+			return config.Quote(text) + " is not a duration: there is no unit for days, write " + hours
 		}
 		if err != nil {
-			return document.Quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
+			return config.Quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
 		}
 	case kind == reflect.String:
 		return setString(f, text)
 	case kind == reflect.Bool:
 		dst.SetBool(text == "true")
 		if text != "true" && text != "false" {
-			return document.Quote(text) + " is neither true nor false" + meantBool(text)
+			return config.Quote(text) + " is neither true nor false" + meantBool(text)
 		}
 	case dst.CanInt():
 		var n int64
@@ -313,7 +312,7 @@ func setScalar(f config.Field, text string) string {
 		dst.SetFloat(n)
 	}
 	if err != nil {
-		return fmt.Sprintf("%s is not %s in the range of this key", document.Quote(text), config.ScalarName(dst))
+		return fmt.Sprintf("%s is not %s in the range of this key", config.Quote(text), config.ScalarName(dst))
 	}
 	return ""
 }

@@ -21,7 +21,8 @@
 //
 //   - load.go, override.go: which file, and the flags and variables over it, and variables
 //     without effect
-//   - parse.go: the stages; package document makes of bytes a tree whose nodes know their place
+//   - parse.go: the stages
+//   - syntax.go, tree.go, explain.go: bytes to a tree whose nodes know their place, and why a text is not YAML
 //   - decode.go, sinks.go: the tree into the settings, strictly
 //   - check.go, checkresources.go, routes.go, when.go, names.go: the rules beyond types
 package configfile

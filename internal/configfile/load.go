@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -100,7 +99,7 @@ func read(path string) (body []byte, err error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fail("is a directory: name the file in it")
 	}
-	body, err = io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
+	body, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, fail(fmt.Sprintf("read: %v", errors.Unwrap(err)))
 	}

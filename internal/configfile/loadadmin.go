@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 )
 
 const (
@@ -32,7 +31,7 @@ func LoadAdmin(from Source) (config.Admin, error) {
 		}) {
 			return config.Admin{}, withoutConfig(err)
 		}
-		r, file = newReading("informd", from.Drivers), &document.Node{Kind: document.Mapping, At: document.FileStart()}
+		r, file = newReading("informd", from.Drivers), &node{Kind: kindMapping, At: fileStart()}
 	}
 	r.places[""] = file.At
 	for _, key := range []string{adminKey, "journal"} {
@@ -49,7 +48,7 @@ func LoadAdmin(from Source) (config.Admin, error) {
 }
 
 // mapping finds and reads the config file as far as it is a mapping.
-func (o outside) mapping(from Source) (*reading, *document.Node, error) {
+func (o outside) mapping(from Source) (*reading, *node, error) {
 	path, body, err := o.read(from)
 	if err != nil {
 		return nil, nil, err

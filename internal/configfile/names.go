@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/spelling"
 )
 
@@ -117,7 +116,7 @@ func mixedName(group, resource string) string {
 		return ""
 	}
 	parts := slices.DeleteFunc([]string{plural, version, home}, func(part string) bool { return part == "" })
-	return document.Quote(resource) + " is a group and a plural name: write " + strings.Join(parts, ".")
+	return config.Quote(resource) + " is a group and a plural name: write " + strings.Join(parts, ".")
 }
 
 // guessPlural ends a message about a kind with the plural it probably has.

@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
 )
 
 // control decodes true or false.
-func (r *reading) control(n *document.Node, path string, dst reflect.Value) {
+func (r *reading) control(n *node, path string, dst reflect.Value) {
 	switch {
-	case n.Kind != document.Boolean:
+	case n.Kind != kindBoolean:
 		r.Add(n.At, path, "must be true, false or a list of %s, not %s", strings.Join(config.NamesOf(event.Op.Control), ", "), n.Kind)
 	case n.Text == "true":
 		dst.Set(reflect.ValueOf(config.DefaultControl()))
@@ -28,11 +27,11 @@ func (r *checker) checkOps(ops []string, path string) {
 		name := strings.TrimPrefix(op, "!")
 		switch {
 		case slices.Contains(config.NamesOf(event.Op.Control), name):
-			return document.Quote(op) + " is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]"
+			return config.Quote(op) + " is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]"
 		case name != op:
-			return document.Quote(op) + ": ops has no !: list each operation that the sink gets"
+			return config.Quote(op) + ": ops has no !: list each operation that the sink gets"
 		case !slices.Contains(config.NamesOf(config.ObjectOp), op):
-			return "unknown operation " + document.Quote(op) + didYouMean(op, config.NamesOf(config.ObjectOp))
+			return "unknown operation " + config.Quote(op) + didYouMean(op, config.NamesOf(config.ObjectOp))
 		}
 		return ""
 	})
@@ -46,11 +45,11 @@ func (r *checker) checkControl(m config.Match, path string) {
 		r.Warn(r.place(at), at, "the sink does not learn of lost history: add %s to control, or use control: false for a consumer that needs no history", event.Gap)
 	}
 	i := slices.Index(m.Control, string(event.Begin))
-	if i < 0 || r.Bad(path+".ops") || !r.given(document.Index(at, i)) {
+	if i < 0 || r.Bad(path+".ops") || !r.given(config.Index(at, i)) {
 		return
 	}
 	whole := slices.Contains(m.Control, string(event.Synced)) && m.Admits(event.Snapshot) && m.Admits(event.Added)
-	if item := document.Index(at, i); !whole && !r.Bad(item) {
+	if item := config.Index(at, i); !whole && !r.Bad(item) {
 		r.fail(item, "%q has no effect without synced in control, and snapshot and added in ops: add them, or remove it", event.Begin)
 	}
 }
@@ -64,7 +63,7 @@ func (r *checker) checkDeletions(s config.Sink, at string, resources []config.Re
 		return
 	}
 	for i, m := range s.Match {
-		path := document.Index(at+".match", i)
+		path := config.Index(at+".match", i)
 		if len(m.Ops) == 0 {
 			continue
 		}

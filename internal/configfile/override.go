@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/spelling"
 )
 
@@ -104,7 +103,7 @@ func singleKeys() []string {
 	var walk func(path string, dst reflect.Value)
 	walk = func(path string, dst reflect.Value) {
 		for _, f := range config.FieldsOf(dst) {
-			key := document.Join(path, f.Key)
+			key := config.Join(path, f.Key)
 			switch {
 			case f.Value.Kind() == reflect.Struct && !config.IsScalar(f.Value):
 				walk(key, f.Value)
@@ -184,7 +183,7 @@ func strays(environment []string, body []byte) config.Errors {
 		if near, ok := spelling.Nearest(rest, known); ok {
 			hint = fmt.Sprintf("did you mean %q?", envPrefix+near)
 		}
-		all = append(all, config.Error{File: document.OneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})
+		all = append(all, config.Error{File: config.OneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})
 	}
 	slices.SortFunc(all, func(a, b config.Error) int { return strings.Compare(a.File, b.File) })
 	return all

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -20,7 +19,7 @@ func Parse(file string, body []byte, drivers []sink.Driver) (*config.Config, err
 
 // reading is one reading of one config: what it has found so far.
 type reading struct {
-	document.Document
+	document
 	drivers []sink.Driver
 	when    *when.Compiler        // nil until there is an expression
 	places  map[string]config.Pos // of each value that was decoded, by key path
@@ -33,7 +32,7 @@ type reading struct {
 
 func newReading(file string, drivers []sink.Driver) *reading {
 	return &reading{
-		Document: document.New(file),
+		document: newDocument(file),
 		drivers:  drivers,
 		places:   map[string]config.Pos{},
 		origins:  map[string]string{},
@@ -63,15 +62,15 @@ func (r *reading) config(body []byte, over []override) (*config.Config, error) {
 		return nil, err
 	}
 	c.Files = r.fileKeys(c)
-	warnings := document.InOrder(r.Warnings)
-	c.Warnings = warnings[:min(len(warnings), document.MaxErrors)]
+	warnings := config.InOrder(r.Warnings)
+	c.Warnings = warnings[:min(len(warnings), config.MaxErrors)]
 	return c, nil
 }
 
 // mapping returns the mapping that the file is, or nil if it is none.
-func (r *reading) mapping(body []byte) *document.Node {
+func (r *reading) mapping(body []byte) *node {
 	n := r.Root(body)
-	if n == nil || n.Kind == document.Broken || !r.isMapping(n, "", config.Keys(config.FieldsOf(reflect.ValueOf(&config.Config{}).Elem()))) {
+	if n == nil || n.Kind == kindBroken || !r.isMapping(n, "", config.Keys(config.FieldsOf(reflect.ValueOf(&config.Config{}).Elem()))) {
 		return nil
 	}
 	return n
@@ -106,7 +105,7 @@ func (r *reading) place(path string) config.Pos {
 		if at, ok := r.places[path]; ok || path == "" {
 			return at
 		}
-		path = document.Parent(path)
+		path = config.Parent(path)
 	}
 }
 
@@ -116,7 +115,7 @@ func (r *reading) fileKeys(c *config.Config) []config.FileKey {
 	found := r.fileKeysIn(reflect.ValueOf(c).Elem(), "")
 	for i, s := range c.Sinks {
 		if s.Options != nil {
-			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), document.Index("sinks", i))...)
+			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), config.Index("sinks", i))...)
 		}
 	}
 	return found
@@ -126,7 +125,7 @@ func (r *reading) fileKeys(c *config.Config) []config.FileKey {
 func (r *reading) fileKeysIn(of reflect.Value, path string) []config.FileKey {
 	var found []config.FileKey
 	for _, f := range config.FieldsOf(of) {
-		at := document.Join(path, f.Key)
+		at := config.Join(path, f.Key)
 		switch {
 		case f.Value.Kind() == reflect.Struct:
 			found = append(found, r.fileKeysIn(f.Value, at)...)

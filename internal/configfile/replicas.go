@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 )
 
 const minLease, maxLease = 2 * time.Second, time.Minute
@@ -23,15 +22,15 @@ func (r *checker) checkReplicas(c *config.Config) {
 		}
 		return
 	}
-	r.refuse(len(validation.IsDNS1123Subdomain(p.Lease)) > 0, "replicas.lease", "%s is not the name of a Lease: lower case letters, digits, '-' and '.', as in informd", document.Quote(p.Lease))
-	r.refuse(p.Namespace != "" && len(validation.IsDNS1123Label(p.Namespace)) > 0, "replicas.namespace", "%s is not the name of a namespace", document.Quote(p.Namespace))
+	r.refuse(len(validation.IsDNS1123Subdomain(p.Lease)) > 0, "replicas.lease", "%s is not the name of a Lease: lower case letters, digits, '-' and '.', as in informd", config.Quote(p.Lease))
+	r.refuse(p.Namespace != "" && len(validation.IsDNS1123Label(p.Namespace)) > 0, "replicas.namespace", "%s is not the name of a namespace", config.Quote(p.Namespace))
 	r.refuse(p.Duration < minLease || p.Duration > maxLease || p.Duration%time.Second != 0, "replicas.duration", "must be whole seconds between %v and %v, as in 8s", minLease, maxLease)
 	r.refuse(c.Journal.Type != config.JournalLog && !r.Bad("journal.type"), "journal.type", "must be %s with replicas: the others copy the log in journal.dir", config.JournalLog)
 	r.refuse(c.Journal.Sync == "never" && !r.Bad("journal.sync"), "journal.sync", "must be rows or always with replicas: with never, each takeover begins with all objects")
 	r.checkReplicaAddress(c)
 	r.checkReplicaAccess(c)
 	for i, s := range c.Sinks {
-		r.refuse(s.Type == "file", document.Index("sinks", i)+".type", "file cannot be used with replicas: the file is on one machine, and after a takeover another informd would write to another file")
+		r.refuse(s.Type == "file", config.Index("sinks", i)+".type", "file cannot be used with replicas: the file is on one machine, and after a takeover another informd would write to another file")
 	}
 	if hashed := redacted(c); hashed != "" && c.Redaction.KeyFile == "" && !r.Bad("redaction.keyFile") {
 		r.Add(r.place("replicas.lease"), "redaction.keyFile", "is required with replicas where %s are watched: each of them must hash values with the same key (head -c 32 /dev/urandom | base64)", hashed)
@@ -65,11 +64,11 @@ func (r *checker) checkReplicaAddress(c *config.Config) {
 	}
 	if p.Address == "" {
 		r.Add(r.place("replicas.lease"), "replicas.address", "is required, as admin.listen %s names no host: set host:port at which the others reach this informd, for example with $%s",
-			document.Quote(c.Admin.Listen), variable("replicas.address"))
+			config.Quote(c.Admin.Listen), variable("replicas.address"))
 		return
 	}
 	host, port, err := net.SplitHostPort(p.Address)
-	r.refuse(err != nil || host == "" || port == "" || port == "0" || strings.ContainsAny(p.Address, " /,"), "replicas.address", "%s is not host:port, as in informd-0.informd-replicas.informd.svc:8080", document.Quote(p.Address))
+	r.refuse(err != nil || host == "" || port == "" || port == "0" || strings.ContainsAny(p.Address, " /,"), "replicas.address", "%s is not host:port, as in informd-0.informd-replicas.informd.svc:8080", config.Quote(p.Address))
 }
 
 // checkReplicaAccess: the log has every object, so it does not cross the network for anyone to read.
@@ -78,7 +77,7 @@ func (r *checker) checkReplicaAccess(c *config.Config) {
 		return
 	}
 	if c.Admin.TokenFile == "" {
-		r.Add(r.place("replicas.lease"), "admin.tokenFile", "is required with replicas, as admin.listen %s serves the log to other machines", document.Quote(c.Admin.Listen))
+		r.Add(r.place("replicas.lease"), "admin.tokenFile", "is required with replicas, as admin.listen %s serves the log to other machines", config.Quote(c.Admin.Listen))
 	}
 	if c.Admin.TLS.CertFile == "" && !c.Admin.AllowHTTP && c.Admin.TokenFile == "" {
 		r.Add(r.place("replicas.lease"), "admin.tls", "is required with replicas, as the log crosses the network; %s", allowHTTP)

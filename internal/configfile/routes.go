@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -28,7 +27,7 @@ func (r *checker) checkMatch(m config.Match, path string, resources []config.Res
 		}
 	}
 	if instead := dottedName(m.Resource); instead != "" && !r.Bad(path+".resource") {
-		r.fail(path+".resource", "%s is %s", document.Quote(m.Resource), instead)
+		r.fail(path+".resource", "%s is %s", config.Quote(m.Resource), instead)
 		return
 	}
 	if !r.Bad(path+".group") && !r.Bad(path+".resource") && r.named(resources) {
@@ -60,7 +59,7 @@ func (r *checker) named(resources []config.Resource) bool {
 		return false
 	}
 	for i, one := range resources {
-		path := document.Index("resources", i)
+		path := config.Index("resources", i)
 		if one.Pos == (config.Pos{}) || r.Failed[path+".group"] || r.Failed[path+".resource"] {
 			return false
 		}
@@ -89,8 +88,8 @@ func (r *checker) checkSelects(m config.Match, path string, resources []config.R
 		return
 	}
 	if len(names) == 0 {
-		r.fail(path+".group", "no entry of resources is in group %s%s", document.Quote(*m.Group), didYouMean(*m.Group, config.Unique(groups)))
+		r.fail(path+".group", "no entry of resources is in group %s%s", config.Quote(*m.Group), didYouMean(*m.Group, config.Unique(groups)))
 		return
 	}
-	r.fail(path+".resource", "%s is in no entry of resources%s", document.Quote(m.Resource), didYouMean(m.Resource, config.Unique(names)))
+	r.fail(path+".resource", "%s is in no entry of resources%s", config.Quote(m.Resource), didYouMean(m.Resource, config.Unique(names)))
 }

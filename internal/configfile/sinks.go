@@ -6,19 +6,18 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
 // sink decodes one entry of sinks: the keys that every sink has, and those of
 // its type, which share one mapping.
-func (r *reading) sink(n *document.Node, path string, s *config.Sink) {
+func (r *reading) sink(n *node, path string, s *config.Sink) {
 	s.Begin(n.At)
 	common := config.FieldsOf(reflect.ValueOf(s).Elem())
 	if !r.isMapping(n, path, append(config.Keys(common), "and those of its type")) {
 		return
 	}
-	var own []document.Pair
+	var own []pair
 	for _, p := range n.Pairs {
 		if slices.Contains(config.Keys(common), p.Key) {
 			r.member(n, p, path, common)
@@ -43,7 +42,7 @@ func (r *reading) sink(n *document.Node, path string, s *config.Sink) {
 }
 
 // driver finds the sink's driver by its type.
-func (r *reading) driver(n *document.Node, path string, s *config.Sink) bool {
+func (r *reading) driver(n *node, path string, s *config.Sink) bool {
 	types := make([]string, len(r.drivers))
 	for i, d := range r.drivers {
 		types[i] = d.Type
@@ -52,19 +51,19 @@ func (r *reading) driver(n *document.Node, path string, s *config.Sink) bool {
 			return true
 		}
 	}
-	at := document.Join(path, "type")
+	at := config.Join(path, "type")
 	switch p := n.Pair("type"); {
 	case r.Bad(at):
-	case p == nil || p.Value.Kind == document.Null:
+	case p == nil || p.Value.Kind == kindNull:
 		r.Add(n.At, at, "is required: one of %s", strings.Join(types, ", "))
 	default:
-		r.Add(p.Value.At, at, "unknown sink type %s%s", document.Quote(s.Type), didYouMean(s.Type, types))
+		r.Add(p.Value.At, at, "unknown sink type %s%s", config.Quote(s.Type), didYouMean(s.Type, types))
 	}
 	return false
 }
 
 // validate reports what the options' own check finds, where the key stands.
-func (r *reading) validate(n *document.Node, path string, options sink.Config) {
+func (r *reading) validate(n *node, path string, options sink.Config) {
 	var found []func() // reported at the end: several may be about one key
 	for _, problem := range options.Validate() {
 		within, message := r.source(path+"."+problem.Key, problem.Message)
@@ -81,7 +80,7 @@ func (r *reading) validate(n *document.Node, path string, options sink.Config) {
 // find follows a driver's key path ("headers.X-A", "urls[2]") below n as far as
 // the file has it, and returns it as a path of the whole file, with the place of
 // the last value found.
-func find(n *document.Node, path, rest string) (string, config.Pos) {
+func find(n *node, path, rest string) (string, config.Pos) {
 	for rest != "" {
 		next, step, after := step(n, rest)
 		if next == nil {
@@ -94,10 +93,10 @@ func find(n *document.Node, path, rest string) (string, config.Pos) {
 
 // step returns the node that rest begins with the name of, the step as part of
 // a path, and what is left of rest. The node is nil if there is none.
-func step(n *document.Node, rest string) (next *document.Node, step, after string) {
+func step(n *node, rest string) (next *node, step, after string) {
 	for i, item := range n.Items {
-		if after, ok := strings.CutPrefix(rest, document.Index("", i)); ok {
-			return item, document.Index("", i), after
+		if after, ok := strings.CutPrefix(rest, config.Index("", i)); ok {
+			return item, config.Index("", i), after
 		}
 	}
 	// A key may have dots in it itself, so the longest one is meant.
@@ -105,7 +104,7 @@ func step(n *document.Node, rest string) (next *document.Node, step, after strin
 	for _, p := range n.Pairs {
 		tail, ok := strings.CutPrefix(rest, p.Key)
 		if ok && len(p.Key) > longest && (tail == "" || tail[0] == '.' || tail[0] == '[') {
-			longest, next, step, after = len(p.Key), p.Value, "."+document.Join("", p.Key), tail
+			longest, next, step, after = len(p.Key), p.Value, "."+config.Join("", p.Key), tail
 		}
 	}
 	return next, step, after

@@ -1,4 +1,4 @@
-package document
+package configfile
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/informd/informd/internal/config"
 )
 
 // explainSyntax says where the parser stopped and why, in words that help.
-func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
+func explainSyntax(err error, tokens token.Tokens) (config.Pos, string) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Token == nil {
-		return FileStart(), "not YAML: " + err.Error()
+		return fileStart(), "not YAML: " + err.Error()
 	}
 	at := position(syntax.Token)
 	message := "not YAML: " + syntax.Message
@@ -27,7 +29,7 @@ func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
 	case star != nil:
 		return position(star), "not YAML: a value that begins with * goes in quotes"
 	case glued != nil:
-		return position(glued), "not YAML: " + SpaceMissing
+		return position(glued), "not YAML: " + spaceMissing
 	case tagged, strings.Contains(message, "invalid tag"):
 		return at, message + "; text that starts with ! goes in quotes"
 	case strings.Contains(message, "invalid header option"):
@@ -63,12 +65,12 @@ func unquotedStar(tokens token.Tokens, line int) *token.Token {
 	return nil
 }
 
-// SpaceMissing is the message for "-resource: pods" and "resource:pods".
-const SpaceMissing = "a space is missing behind a dash or a colon, as in - resource: pods"
+// spaceMissing is the message for "-resource: pods" and "resource:pods".
+const spaceMissing = "a space is missing behind a dash or a colon, as in - resource: pods"
 
-// Glued reports whether a text was intended as an entry of a list, or as a key with its value. A
+// isGlued reports whether a text was intended as an entry of a list, or as a key with its value. A
 // text with a slash behind the colon is a URL.
-func Glued(s string) bool {
+func isGlued(s string) bool {
 	return regexp.MustCompile(`^(-[A-Za-z]|[A-Za-z]+:[^/\s])`).MatchString(s)
 }
 
@@ -78,7 +80,7 @@ func gluedKey(tokens token.Tokens, line int) *token.Token {
 		if t.Position.Line != line || t.Type == token.SequenceEntryType {
 			continue
 		}
-		if t.Type == token.StringType && Glued(t.Value) {
+		if t.Type == token.StringType && isGlued(t.Value) {
 			return t
 		}
 		return nil

@@ -1,4 +1,4 @@
-package document
+package config
 
 import (
 	"cmp"
@@ -170,4 +170,19 @@ func OneLine(message string) string {
 		return strings.ToValidUTF8(message[:maxMessage], "") + "..."
 	}
 	return message
+}
+
+// Index appends an index to a path.
+func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// Join appends a key to a path. Keys are the user's, so odd ones are quoted.
+func Join(path, key string) string {
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`."[]:`, c) }
+	if key == "" || len(key) > maxQuoted || strings.ContainsFunc(key, odd) {
+		key = Quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
 }

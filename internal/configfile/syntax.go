@@ -1,4 +1,4 @@
-package document
+package configfile
 
 import (
 	"bytes"
@@ -10,34 +10,36 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/informd/informd/internal/config"
 )
 
 // The limits of a config. The parser's time grows with the square of the
 // tokens and with the depth, so they are bounded before it sees them; a real
 // config has about ten tokens per resource.
 const (
-	// MaxFileBytes is the capacity of a ConfigMap.
-	MaxFileBytes = 1 << 20
+	// maxFileBytes is the capacity of a ConfigMap.
+	maxFileBytes = 1 << 20
 	maxTokens    = 30_000
 	maxDepth     = 50
 )
 
-// Document is the text of a config, and the problems that were found in it.
-type Document struct {
-	Problems
+// document is the text of a config, and the problems that were found in it.
+type document struct {
+	config.Problems
 	widths []int // of the lines, in characters
 	// Lines are the lines of the file.
 	Lines []string
 }
 
-// New returns a document whose errors name file.
-func New(file string) Document {
-	return Document{Problems: NewProblems(file)}
+// newDocument returns a document whose errors name file.
+func newDocument(file string) document {
+	return document{Problems: config.NewProblems(file)}
 }
 
 // parse parses body up to the one YAML document in it. It returns nil if it
 // noted a problem: what does not parse cannot be checked any further.
-func (d *Document) parse(body []byte) ast.Node {
+func (d *document) parse(body []byte) ast.Node {
 	text, ok := d.decode(body)
 	if !ok {
 		return nil
@@ -56,13 +58,13 @@ func (d *Document) parse(body []byte) ast.Node {
 }
 
 // decode checks the encoding and returns the text with "\n" at every line's end.
-func (d *Document) decode(body []byte) (string, bool) {
-	if len(body) > MaxFileBytes {
-		d.Add(FileStart(), "", "a config of more than %d bytes", MaxFileBytes)
+func (d *document) decode(body []byte) (string, bool) {
+	if len(body) > maxFileBytes {
+		d.Add(fileStart(), "", "a config of more than %d bytes", maxFileBytes)
 		return "", false
 	}
 	if bytes.HasPrefix(body, []byte{0xff, 0xfe}) || bytes.HasPrefix(body, []byte{0xfe, 0xff}) {
-		d.Add(FileStart(), "", "the file is in UTF-16: save it as UTF-8")
+		d.Add(fileStart(), "", "the file is in UTF-16: save it as UTF-8")
 		return "", false
 	}
 	text := string(bytes.TrimPrefix(body, []byte("\ufeff")))
@@ -76,10 +78,10 @@ func (d *Document) decode(body []byte) (string, bool) {
 			_, size := utf8.DecodeRuneInString(line[j:])
 			switch {
 			case c == utf8.RuneError && size == 1:
-				d.Add(Pos{i + 1, column}, "", "byte %#x is not UTF-8", line[j])
+				d.Add(config.Pos{Line: i + 1, Col: column}, "", "byte %#x is not UTF-8", line[j])
 				return "", false
 			case c < ' ' && c != '\t', c == 0x7f:
-				d.Add(Pos{i + 1, column}, "", "control character %U", c)
+				d.Add(config.Pos{Line: i + 1, Col: column}, "", "control character %U", c)
 				return "", false
 			}
 		}
@@ -88,9 +90,9 @@ func (d *Document) decode(body []byte) (string, bool) {
 }
 
 // tame refuses what would keep the parser busy for more than a moment.
-func (d *Document) tame(tokens token.Tokens) bool {
+func (d *document) tame(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		d.Add(FileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
+		d.Add(fileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
 		return false
 	}
 	// Brackets nest, and so do indicators on one line ("- - - x", "? ? x").
@@ -131,7 +133,7 @@ func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
 }
 
 // onlyDocument returns the body of the one document.
-func (d *Document) onlyDocument(file *ast.File) ast.Node {
+func (d *document) onlyDocument(file *ast.File) ast.Node {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.DirectiveType {
@@ -144,13 +146,13 @@ func (d *Document) onlyDocument(file *ast.File) ast.Node {
 		body = doc.Body
 	}
 	if body == nil {
-		d.Add(FileStart(), "", "the file is empty: it needs at least one entry of resources and one of sinks")
+		d.Add(fileStart(), "", "the file is empty: it needs at least one entry of resources and one of sinks")
 	}
 	return body
 }
 
 // begin is where the text of a node begins.
-func (d *Document) begin(n ast.Node) Pos {
+func (d *document) begin(n ast.Node) config.Pos {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		// The token of a mapping without braces is the first colon.
@@ -164,19 +166,19 @@ func (d *Document) begin(n ast.Node) Pos {
 	return d.clamp(position(n.GetToken()))
 }
 
-// FileStart is where mistakes of the file as a whole are.
-func FileStart() Pos { return Pos{1, 1} }
+// fileStart is where mistakes of the file as a whole are.
+func fileStart() config.Pos { return config.Pos{Line: 1, Col: 1} }
 
-func position(t *token.Token) Pos {
+func position(t *token.Token) config.Pos {
 	if t == nil || t.Position == nil {
-		return FileStart()
+		return fileStart()
 	}
-	return Pos{t.Position.Line, t.Position.Column}
+	return config.Pos{Line: t.Position.Line, Col: t.Position.Column}
 }
 
 // clamp keeps a place inside the file: the parser may be off by some for what
 // spans lines or ends the file.
-func (d *Document) clamp(at Pos) Pos {
+func (d *document) clamp(at config.Pos) config.Pos {
 	line := min(max(at.Line, 1), len(d.widths))
-	return Pos{line, min(max(at.Col, 1), d.widths[line-1]+1)}
+	return config.Pos{Line: line, Col: min(max(at.Col, 1), d.widths[line-1]+1)}
 }

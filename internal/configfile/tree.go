@@ -1,52 +1,51 @@
-package document
+package configfile
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/informd/informd/internal/config"
 )
 
-// Node is a value of the file with its place. Anchors, aliases, merge keys and
+// node is a value of the file with its place. Anchors, aliases, merge keys and
 // tags are resolved: several nodes may share what is below them, but never in a
 // circle.
-type Node struct {
-	Kind Kind
-	At   Pos
+type node struct {
+	Kind kind
+	At   config.Pos
 	// Text is a scalar as written, without quotes; Pairs are those of a mapping, Items those of a
 	// sequence.
 	Text  string
-	Pairs []Pair
-	Items []*Node
+	Pairs []pair
+	Items []*node
 }
 
-// Pair is a key of a mapping with its value, at the place of the key.
-type Pair struct {
+// pair is a key of a mapping with its value, at the place of the key.
+type pair struct {
 	Key   string
-	At    Pos
-	Value *Node
+	At    config.Pos
+	Value *node
 }
 
-// Kind is the kind of a value.
-type Kind int
+// kind is the kind of a value.
+type kind int
 
-// The kinds of values. Broken has been reported already.
+// The kinds of values. kindBroken has been reported already.
 const (
-	Broken Kind = iota
-	Null
-	Text
-	number
-	Boolean
-	Mapping
-	Sequence
+	kindBroken kind = iota
+	kindNull
+	kindText
+	kindNumber
+	kindBoolean
+	kindMapping
+	kindSequence
 )
 
-func (k Kind) String() string {
+func (k kind) String() string {
 	return [...]string{"a broken value", "nothing", "text", "a number", "true or false", "a mapping", "a list"}[k]
 }
 
 // Pair returns the pair of that key, or nil.
-func (n *Node) Pair(key string) *Pair {
+func (n *node) Pair(key string) *pair {
 	for i := range n.Pairs {
 		if n.Pairs[i].Key == key {
 			return &n.Pairs[i]
@@ -64,47 +63,47 @@ const (
 
 // Root parses body and returns its value. It returns nil if it noted a problem: such a text
 // cannot be checked any further.
-func (d *Document) Root(body []byte) *Node {
+func (d *document) Root(body []byte) *node {
 	parsed := d.parse(body)
 	if parsed == nil {
 		return nil
 	}
-	t := tree{Document: d, anchors: map[string]*Node{}}
+	t := tree{document: d, anchors: map[string]*node{}}
 	return t.node(parsed, "", 0)
 }
 
 // tree makes nodes of the parser's.
 type tree struct {
-	*Document
-	anchors map[string]*Node
+	*document
+	anchors map[string]*node
 	merged  int
 }
 
-func (t *tree) node(n ast.Node, path string, depth int) *Node {
-	out := &Node{At: t.begin(n)}
+func (t *tree) node(n ast.Node, path string, depth int) *node {
+	out := &node{At: t.begin(n)}
 	if depth > maxDepth {
 		t.Add(out.At, "", "nested deeper than %d levels", maxDepth)
 		return out
 	}
 	switch n := n.(type) {
 	case *ast.NullNode:
-		out.Kind = Null
+		out.Kind = kindNull
 	case *ast.BoolNode:
-		out.Kind, out.Text = Boolean, n.GetToken().Value
+		out.Kind, out.Text = kindBoolean, n.GetToken().Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		out.Kind, out.Text = number, n.GetToken().Value
+		out.Kind, out.Text = kindNumber, n.GetToken().Value
 	case *ast.StringNode:
-		out.Kind, out.Text = Text, n.Value
+		out.Kind, out.Text = kindText, n.Value
 	case *ast.LiteralNode:
-		out.Kind, out.Text = Text, n.Value.Value
+		out.Kind, out.Text = kindText, n.Value.Value
 	case *ast.MappingNode:
-		out.Kind, out.Pairs = Mapping, t.pairs(n.Values, path, depth)
+		out.Kind, out.Pairs = kindMapping, t.pairs(n.Values, path, depth)
 	case *ast.MappingValueNode:
-		out.Kind, out.Pairs = Mapping, t.pairs([]*ast.MappingValueNode{n}, path, depth)
+		out.Kind, out.Pairs = kindMapping, t.pairs([]*ast.MappingValueNode{n}, path, depth)
 	case *ast.SequenceNode:
-		out.Kind = Sequence
+		out.Kind = kindSequence
 		for i, item := range n.Values {
-			out.Items = append(out.Items, t.node(item, Index(path, i), depth+1))
+			out.Items = append(out.Items, t.node(item, config.Index(path, i), depth+1))
 		}
 	case *ast.AnchorNode:
 		// The name is known only after its value: an alias can never be inside
@@ -127,30 +126,30 @@ func (t *tree) node(n ast.Node, path string, depth int) *Node {
 }
 
 // tagged resolves the tags of YAML itself; there are no others.
-func (t *tree) tagged(n *ast.TagNode, path string, depth int) *Node {
+func (t *tree) tagged(n *ast.TagNode, path string, depth int) *node {
 	tag := n.GetToken().Value
-	inner := &Node{At: t.begin(n)}
+	inner := &node{At: t.begin(n)}
 	if n.Value != nil {
 		inner = t.node(n.Value, path, depth+1)
 	}
 	switch tag {
 	case "!!str":
-		if inner.Kind == number || inner.Kind == Boolean || inner.Kind == Null {
-			return &Node{Kind: Text, At: inner.At, Text: inner.Text}
+		if inner.Kind == kindNumber || inner.Kind == kindBoolean || inner.Kind == kindNull {
+			return &node{Kind: kindText, At: inner.At, Text: inner.Text}
 		}
 	case "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
 	default:
-		t.Add(t.begin(n), path, "%s is a YAML tag: put text that starts with ! in quotes", Quote(tag))
-		return &Node{At: inner.At}
+		t.Add(t.begin(n), path, "%s is a YAML tag: put text that starts with ! in quotes", config.Quote(tag))
+		return &node{At: inner.At}
 	}
 	return inner
 }
 
 // pairs returns the pairs of a mapping, those of merge keys behind its own.
-func (t *tree) pairs(values []*ast.MappingValueNode, path string, depth int) []Pair {
-	var own []Pair
-	var merges []*Node
-	seen := make(map[string]Pos, len(values))
+func (t *tree) pairs(values []*ast.MappingValueNode, path string, depth int) []pair {
+	var own []pair
+	var merges []*node
+	seen := make(map[string]config.Pos, len(values))
 	for _, v := range values {
 		at := t.begin(v.Key)
 		if v.Key.IsMergeKey() {
@@ -162,11 +161,11 @@ func (t *tree) pairs(values []*ast.MappingValueNode, path string, depth int) []P
 			continue
 		}
 		if first, ok := seen[key]; ok {
-			t.Add(at, Join(path, key), "is here twice, first on line %d; remove one", first.Line)
+			t.Add(at, config.Join(path, key), "is here twice, first on line %d; remove one", first.Line)
 			continue
 		}
 		seen[key] = at
-		own = append(own, Pair{key, at, t.node(v.Value, Join(path, key), depth+1)})
+		own = append(own, pair{key, at, t.node(v.Value, config.Join(path, key), depth+1)})
 	}
 	for _, m := range merges {
 		own = t.merge(own, seen, m, path)
@@ -182,9 +181,9 @@ func (t *tree) key(n ast.MapKeyNode, path string, depth int) (string, bool) {
 	}
 	key := t.node(inner, path, depth+1)
 	switch {
-	case key.Kind == Broken:
+	case key.Kind == kindBroken:
 		return "", false
-	case key.Kind == Mapping || key.Kind == Sequence:
+	case key.Kind == kindMapping || key.Kind == kindSequence:
 		t.Add(t.begin(n), path, "%s cannot be a key", key.Kind)
 		return "", false
 	case len(key.Text) > maxKey:
@@ -196,9 +195,9 @@ func (t *tree) key(n ast.MapKeyNode, path string, depth int) (string, bool) {
 
 // merge adds the pairs of what stands behind "<<", a mapping or a list of them.
 // Earlier pairs win over later ones.
-func (t *tree) merge(own []Pair, seen map[string]Pos, from *Node, path string) []Pair {
+func (t *tree) merge(own []pair, seen map[string]config.Pos, from *node, path string) []pair {
 	switch from.Kind {
-	case Mapping:
+	case kindMapping:
 		for _, p := range from.Pairs {
 			if !t.affordable(from.At, path) {
 				return own
@@ -208,18 +207,18 @@ func (t *tree) merge(own []Pair, seen map[string]Pos, from *Node, path string) [
 				own = append(own, p)
 			}
 		}
-	case Sequence:
+	case kindSequence:
 		for _, item := range from.Items {
 			if !t.affordable(from.At, path) {
 				return own
 			}
-			if item.Kind == Sequence {
+			if item.Kind == kindSequence {
 				t.Add(item.At, path, "<< takes a mapping or a list of mappings")
 				continue
 			}
 			own = t.merge(own, seen, item, path)
 		}
-	case Broken:
+	case kindBroken:
 	default:
 		t.Add(from.At, path, "<< takes a mapping or a list of mappings, not %s", from.Kind)
 	}
@@ -227,25 +226,10 @@ func (t *tree) merge(own []Pair, seen map[string]Pos, from *Node, path string) [
 }
 
 // affordable counts one step of merging and says once if there were too many.
-func (t *tree) affordable(at Pos, path string) bool {
+func (t *tree) affordable(at config.Pos, path string) bool {
 	t.merged++
 	if t.merged == maxMerged+1 {
 		t.Add(at, path, "merge keys expand to more than %d keys", maxMerged)
 	}
 	return t.merged <= maxMerged
-}
-
-// Index appends an index to a path.
-func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-// Join appends a key to a path. Keys are the user's, so odd ones are quoted.
-func Join(path, key string) string {
-	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`."[]:`, c) }
-	if key == "" || len(key) > maxQuoted || strings.ContainsFunc(key, odd) {
-		key = Quote(key)
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

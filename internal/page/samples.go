@@ -18,7 +18,7 @@ const (
 )
 
 // Samples is what the page draws of the last hour. It holds at most 240 samples of at most 50
-// sinks, 250 KiB with the answer to pages. Its methods are safe for concurrent use.
+// sinks, 160 KiB with the answer to pages. Its methods are safe for concurrent use.
 type Samples struct {
 	mu     sync.Mutex
 	kept   kept

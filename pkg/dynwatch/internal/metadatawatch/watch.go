@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -204,11 +205,12 @@ func (m *Watch) List(ctx context.Context) error {
 	return nil
 }
 
-// contradicts is decide.Known.Contradicts for a whole list.
+// contradicts reports whether a list at revision at cannot be of the history that was seen.
 func (m *Watch) contradicts(all []Object, at uint64) bool {
 	return slices.ContainsFunc(all, func(o Object) bool {
-		known := m.held[o.UID]
-		return o.RV != 0 && o.RV < known && known <= at
+		newest := m.held[o.UID]
+		k := decide.Known{Object: decide.Same, RV: newest, Newest: newest}
+		return k.Contradicts(o.RV, at)
 	})
 }
 

@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,4 +115,43 @@ func TestSelectedAgainDuringALoss(t *testing.T) {
 	r.eventually("the object is back", func() bool { return r.lastOp("x") == event.Entered })
 	r.caughtUp()
 	checkLegal(t, r.log.all())
+}
+
+// TestLeftBeforeALaterListOfItsNamespace: a namespace begins to match, and its list is ahead of the watch, which
+// then expires. An older list of the recovery still holds an object that had left before and does not match
+// since: the list of the namespace was later, so nothing is said of it.
+func TestLeftBeforeALaterListOfItsNamespace(t *testing.T) {
+	const fillers = 120 // so many differences that the recovery takes the whole list
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "x", "yes")
+	fill := func() (rv uint64) {
+		for i := range fillers {
+			rv = api.put("team-b", fmt.Sprint("b", i), "yes")
+		}
+		return rv
+	}
+	fill()
+	of := labelled()
+	of.LabelSelector = "on=yes"
+	r := start(t, api, of)
+	r.caughtUp()
+	api.put("", "team-a", "no")
+	r.eventually("x has left", func() bool { return count(r.log.all(), event.Left) == 1 })
+	api.put("team-b", "b0", "yes")
+	r.caughtUp()
+	before := len(r.log.all())
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	first := api.put("team-a", "y", "yes")
+	oldest := fill()
+	api.put("team-a", "x", "no")
+	api.do(func() { api.compacted = first })
+	api.put("", "team-a", "yes")
+	r.eventually("y is there", func() bool { return len(thingLines(r.log.all()[before:])) > 0 })
+	api.do(func() { api.generation++; api.oldest = oldest; api.slow = nil })
+	r.caughtUp()
+	if state, there := view(r.log.all(), false)["team-a/x"]; there {
+		t.Errorf("a consumer has x, which does not match: %s", state)
+	}
 }

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"cmp"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
@@ -43,13 +45,17 @@ func (j *Journal) findIncomplete() (map[uint64]struct{}, error) {
 		target string
 		run    uint64
 	}
-	all, begun := map[uint64]struct{}{}, map[snapshot]uint64{}
+	all, begun, ended := map[uint64]struct{}{}, map[snapshot]uint64{}, map[string]uint64{}
 	err := j.log.EachControl(func(e wal.Entry) error {
-		switch of := (snapshot{e.Event.Target, e.Event.Run}); {
+		target := e.Event.Target
+		switch of := (snapshot{target, e.Event.Run}); {
 		case e.Event.Op == event.Begin && begun[of] == 0:
 			begun[of] = e.Seq
-		case e.Event.Op == event.Synced && j.log.Damaged(begun[of], e.Seq): // from 0 if the beginning is gone
-			all[e.Seq] = struct{}{}
+		case e.Event.Op == event.Synced:
+			if j.log.Damaged(cmp.Or(begun[of], ended[target]), e.Seq) { // the beginning may be gone
+				all[e.Seq] = struct{}{}
+			}
+			ended[target] = e.Seq
 		}
 		return nil
 	})

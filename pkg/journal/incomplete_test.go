@@ -88,3 +88,40 @@ func TestSnapshotOfALongAbsence(t *testing.T) {
 		})
 	}
 }
+
+// damagedSnapshot is a journal that lacks an object of the snapshot at its end, and a sink that gets it.
+func damagedSnapshot(t *testing.T) (*logTest, *journal.Cursor) {
+	t.Helper()
+	l := newLogTest(t)
+	l.cursor("bus", journal.FromNow)
+	l.add("begin 3", "added a", "added b", "added c", "synced 3")
+	l.damage(`{"rv":2}`)
+	return l, l.cursor("bus", journal.FromNow)
+}
+
+// commitAll commits all that there is to read.
+func (l *logTest) commitAll(c *journal.Cursor) {
+	l.t.Helper()
+	all := l.read(c)
+	l.commit(c, all[len(all)-1])
+}
+
+// TestWithheldEndIsNoLag: a sink that has committed all that it got lacks nothing.
+func TestWithheldEndIsNoLag(t *testing.T) {
+	l, c := damagedSnapshot(t)
+	l.commitAll(c)
+	if lag := c.Lag(); lag.Events != 0 {
+		t.Errorf("lag %+v after the commit of all that was read", lag)
+	}
+}
+
+// TestRequestAfterDamage: a request after a start with damage stays when the sink is closed and opened again, as
+// by two reloads of the config.
+func TestRequestAfterDamage(t *testing.T) {
+	l, c := damagedSnapshot(t)
+	l.add("begin 4", "modified a", "modified c", "synced 4") // the first lists are over
+	l.commitAll(c)
+	l.ok(c.Request(t.Context(), again(7, "core/configmaps")))
+	l.ok(c.Close())
+	l.want(l.cursor("bus", journal.FromNow), "- begin run 7", "- snapshot a4 run 7", "- snapshot c5 run 7", "- synced run 7")
+}

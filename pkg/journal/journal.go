@@ -116,7 +116,7 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		config: c, timed: timed, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
-	if err := j.loadAbsent(); err != nil {
+	if err := errors.Join(j.loadAbsent(), j.dropRequests()); err != nil {
 		log.Abandon()
 		return nil, err
 	}

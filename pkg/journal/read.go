@@ -138,7 +138,10 @@ func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 		}
 		entries = c.declare(entries, next, found[i].Seq)
 		next = found[i].Seq + 1
-		if e, ok := c.entry(&found[i]); ok && !lacks {
+		if lacks {
+			continue
+		}
+		if e, ok := c.entry(&found[i]); ok {
 			entries = append(entries, e)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -13,6 +14,9 @@ import (
 
 // MaxRequests bounds the re-snapshots of one cursor that are not complete.
 const MaxRequests = 64
+
+// noRequests is the record of a sink without requests.
+const noRequests = "[]"
 
 // requests are the re-snapshots that a cursor was asked for, in order. Read announces the first of them.
 type requests struct {
@@ -24,7 +28,7 @@ type requests struct {
 // Request has Read return a re-snapshot, interleaved with the events of the log, after the first snapshot and after
 // those that were requested before. When it returns, the request is durable: it stays until [Cursor.Complete], also in
 // later processes. A Reset or Rewind has it begin again. An error may leave the request in place. A request of targets
-// that are no longer watched is dropped when the cursor is opened.
+// that are no longer watched is dropped when the cursor is opened, and all are after damage.
 func (c *Cursor) Request(ctx context.Context, r Resnapshot) error {
 	if c.isClosed() {
 		return ErrClosed
@@ -114,19 +118,30 @@ func (c *Cursor) keepRequests(all []Resnapshot) error {
 	return nil
 }
 
+// dropRequests gives up the requests of all sinks if the log has lost objects: the first lists that follow
+// announce what there is, to every sink.
+func (j *Journal) dropRequests() error {
+	if !j.log.Recovery.Void {
+		return nil
+	}
+	for _, n := range j.log.All(record.Cursor) {
+		name, ok := strings.CutPrefix(n.Name, requestsName)
+		if !ok || string(n.Value) == noRequests {
+			continue
+		}
+		if err := j.log.Put(record.Cursor, n.Name, []byte(noRequests)); err != nil {
+			return fmt.Errorf("drop re-snapshots of sink %s: %w", name, err)
+		}
+		j.config.Logger.Info("re-snapshots dropped; the journal was damaged, and first lists take their place", "sink", name)
+	}
+	return nil
+}
+
 // loadRequests begins with the requests of earlier processes.
 func (c *Cursor) loadRequests() {
 	logger := c.journal.config.Logger.With("sink", c.name)
 	value, ok := c.journal.log.Get(record.Cursor, requestsName+c.name)
 	if !ok {
-		return
-	}
-	if c.journal.log.Recovery.Void { // objects may be missing until all targets have taken their first list again, for every sink
-		c.saving.Lock()
-		defer c.saving.Unlock()
-		if err := c.keepRequests(nil); err != nil {
-			logger.Warn("pending re-snapshots not dropped; the next start makes them again", "err", err)
-		}
 		return
 	}
 	var list []kept

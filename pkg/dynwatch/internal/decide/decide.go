@@ -24,7 +24,8 @@ type Known struct {
 	// Past is the revision up to which the log has all that happened to the name, 0 if that is the
 	// object's own last event: an object of it has ended there, or its namespace was listed there.
 	Past uint64
-	// Left: the object is unknown, and the last event of the listed one is that it has left.
+	// Left: the object is unknown, and the last event of the listed one is that it has left. It comes
+	// before Past: it is set of an object that Past covers only if it may have returned since.
 	Left bool
 	// Restored: etcd was restored since the last event. Revisions do not compare with it.
 	Restored bool
@@ -118,8 +119,9 @@ func Decide(k Known, s Seen, r Rules) Decision {
 	}
 }
 
-// newer reports whether the object was observed at a newer revision. One that could not be read is.
-func (s Seen) newer(rv uint64) bool { return s.RV > rv || s.RV == 0 && s.Unreadable }
+// newer reports whether the object was observed at a newer revision. A listed one whose revision could not
+// be read is: the list is newer.
+func (s Seen) newer(rv uint64) bool { return s.RV > rv || s.RV == 0 && s.Unreadable && s.Kind == Listed }
 
 // first decides about an object that the log does not hold.
 func first(s Seen, r Rules) Decision {

@@ -218,3 +218,14 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations, decision %+v", n, d)
 	}
 }
+
+// TestFrameWithoutARevision: a frame of another object whose revision is unreadable may be older than what is known.
+func TestFrameWithoutARevision(t *testing.T) {
+	other := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
+	for _, kind := range []decide.Kind{decide.State, decide.Gone} {
+		d := decide.Decide(other, decide.Seen{Kind: kind, Unreadable: true}, decide.Rules{Position: 10, Arrival: event.Added})
+		if d.Replaced {
+			t.Errorf("kind %d: %+v", kind, d)
+		}
+	}
+}

@@ -38,6 +38,9 @@
 // has the object without the selector. If it has, added becomes entered, deleted becomes left, and
 // the deletion of an object that was never announced becomes nothing.
 //
+// "Left" comes before "past": an edit of the config, or the labels of a Namespace, may have selected the
+// object again without a change of it.
+//
 // What an edit of the selectors has dropped counts as nothing: a list lacks it, the API server has
 // it, and the log forgets it without an event.
 //

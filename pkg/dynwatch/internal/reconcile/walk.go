@@ -140,9 +140,6 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 	if f.Listless {
 		return t.WrongList(f.Namespace, f.Name, f.RV)
 	}
-	if f.Bad != nil && f.UID == "" {
-		return t.Reject(ctx, f.Bad)
-	}
 	k, e := t.Known(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
 	s := decide.Seen{Kind: decide.State, RV: f.RV, Unreadable: f.Bad != nil}
 	if f.End {

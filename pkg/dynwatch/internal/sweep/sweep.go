@@ -269,7 +269,7 @@ func (s *Pass) found() bool { return s.Replay && !s.Rollback }
 // otherwise.
 func (t *Sweeper) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
 	returns := t.mayReturn(o.Namespace, o.Name)
-	if k.Object != decide.Unknown || !s.found() || !returns && !t.rules(s, nil).Selects {
+	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
 		return 0, nil
 	}
 	cause, err = t.leftAt(ctx, o)

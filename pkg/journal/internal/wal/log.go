@@ -128,7 +128,6 @@ type Log struct {
 	letters  map[keys.Hash]*box
 	last     uint64 // sequence of the newest event
 	skips    []Skip
-	holes    []Skip // in the sequences, that a start has found
 	lost     []Skip // that damage has taken
 	bytes    int64  // of all segments
 	events   uint64

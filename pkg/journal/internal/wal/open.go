@@ -123,11 +123,7 @@ func (l *Log) recover() error {
 	if err := l.rewriteUnsealed(all, cut); err != nil {
 		return err
 	}
-	l.skips = before.Skips
-	if l.Recovery.Damaged() {
-		l.findSkips()
-	}
-	l.skips = l.skips[max(0, len(l.skips)-mostSkips):]
+	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
 	l.lost = append(before.Lost[max(0, len(before.Lost)-mostSkips):], l.Recovery.Lost...)
 	if !l.Recovery.New && !clean {
 		l.skip()
@@ -143,29 +139,6 @@ func (l *Log) skip() {
 	}
 	l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + n})
 	l.last += n
-}
-
-// pass notes that the log goes on behind a sequence. More than a start leaves out may be missing before.
-func (l *Log) pass(seq uint64) {
-	if seq >= l.last+skipUnclean {
-		l.holes = append(l.holes, Skip{l.last + 1, seq})
-	}
-	l.last = max(l.last, seq)
-}
-
-// findSkips finds sequences that starts have left out whose records are damaged. Where in a hole they were is
-// not known: at its beginning, no reader within it misses a lost event.
-func (l *Log) findSkips() {
-	for _, hole := range l.holes {
-		size := hole.To - hole.From + 1
-		size -= size % skipUnclean
-		if l.Skipped(hole.From, hole.To) >= size {
-			continue
-		}
-		l.skips = slices.DeleteFunc(l.skips, func(s Skip) bool { return hole.From <= s.From && s.To <= hole.To })
-		l.skips = append(l.skips, Skip{hole.From, hole.From + size - 1})
-	}
-	slices.SortFunc(l.skips, func(a, b Skip) int { return cmp.Compare(a.From, b.From) })
 }
 
 // suspect decides what the end of the log says about events that are not in it any more.
@@ -245,10 +218,10 @@ func (l *Log) load(f *found) error {
 			return err
 		}
 	}
-	l.pass(f.First - 1)
+	l.last = max(l.last, f.First-1)
 	for i := range index.Entries {
 		e := &index.Entries[i]
-		if l.pass(max(e.Seq, 1) - 1); e.Kind == record.Event || named[i] != nil {
+		if e.Kind == record.Event || named[i] != nil {
 			l.apply(f.file, e, e.Offset, targets[i], named[i])
 		}
 	}

@@ -121,7 +121,9 @@ func Decide(k Known, s Seen, r Rules) Decision {
 
 // newer reports whether the object was observed at a newer revision. A listed one whose revision could not
 // be read is: the list is newer.
-func (s Seen) newer(rv uint64) bool { return s.RV > rv || s.RV == 0 && s.Unreadable && s.Kind == Listed }
+func (s Seen) newer(rv uint64) bool {
+	return s.RV > rv || s.RV == 0 && s.Unreadable && s.Kind == Listed
+}
 
 // first decides about an object that the log does not hold.
 func first(s Seen, r Rules) Decision {

@@ -48,10 +48,13 @@ informd demo | jq .        # the events as sinks get them`,
 
 // demo runs the cluster, the daemon and the hints in one directory, which it removes.
 func (std streams) demo(ctx context.Context) (err error) {
-	// Beside those of a daemon, these signals end it, because it has a directory to remove: that of a closed
-	// terminal, and that of a pipe without a reader.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// Beside those of a daemon, that of a closed terminal ends it, because it has a directory to remove.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// Each connection without a reader causes this one. Of an output without a reader, the error tells.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	ctx, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "informd-demo-")
@@ -65,7 +68,7 @@ func (std streams) demo(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeServer()
-	out, format := io.Writer(unbroken{std.out}), stdout.CloudEvents
+	out, format := io.Writer(unbroken{std.out, cancel}), stdout.CloudEvents
 	if isTerminal(std.out) {
 		out, format = std.out, stdout.Pretty
 	}
@@ -96,12 +99,16 @@ func (std streams) demo(ctx context.Context) (err error) {
 }
 
 // unbroken is an output whose reader may leave. The demo then ends, and need not wait to deliver the rest.
-type unbroken struct{ out io.Writer }
+type unbroken struct {
+	out io.Writer
+	end func()
+}
 
 func (u unbroken) Write(text []byte) (int, error) {
 	if n, err := u.out.Write(text); !errors.Is(err, syscall.EPIPE) {
 		return n, err
 	}
+	u.end()
 	return len(text), nil
 }
 

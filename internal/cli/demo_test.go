@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -53,6 +57,13 @@ func TestDemo(t *testing.T) {
 		t.Errorf("history of the Deployment: %v: %s", err, text)
 	}
 
+	for range 3 { // a reader that leaves ends nothing else
+		leaveTail(t, link[1], link[2])
+	}
+	if text := askDemo(t, link[1]+"/status", link[2]); !strings.Contains(text, `"demo"`) {
+		t.Errorf("status after tails: %s", text)
+	}
+
 	end()
 	if code := <-exit; code != exitOK {
 		t.Errorf("exit code %d", code)
@@ -79,6 +90,24 @@ func find(t *testing.T, from *bufio.Reader, pattern *regexp.Regexp) []string {
 }
 
 func drain(from io.Reader) { _, _ = io.Copy(io.Discard, from) }
+
+// leaveTail reads an event, and resets the connection, as the end of a process does that has not read all.
+func leaveTail(t *testing.T, link, token string) {
+	t.Helper()
+	address, err := netip.ParseAddrPort(strings.TrimPrefix(link, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := new(net.Dialer).DialTCP(t.Context(), "tcp", netip.AddrPort{}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /tail HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	find(t, bufio.NewReader(conn), regexp.MustCompile(`"specversion"`))
+	if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil {
+		t.Error(err)
+	}
+}
 
 func askDemo(t *testing.T, url, token string) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -55,6 +56,12 @@ func (r *reading) driver(n *node, path string, s *config.Sink) bool {
 	switch p := n.Pair("type"); {
 	case r.Bad(at):
 	case p == nil || p.Value.Kind == kindNull:
+		for _, other := range n.Pairs { // the other keys depend on the type
+			if meant := spelling.DidYouMean(other.Key, []string{"type"}); meant != "" {
+				r.Add(other.At, config.Join(path, other.Key), "unknown key%s", meant)
+				return false
+			}
+		}
 		r.Add(n.At, at, "is required: one of %s", strings.Join(types, ", "))
 	default:
 		r.Add(p.Value.At, at, "unknown sink type %s%s", config.Quote(s.Type), didYouMean(s.Type, types))

@@ -26,7 +26,8 @@ const DefaultQueueLimit = 1024
 type Options struct {
 	// Namespace is empty for all namespaces.
 	Namespace string
-	// LabelSelector and FieldSelector are evaluated by the API server.
+	// LabelSelector and FieldSelector are evaluated by the API server. They apply to all resources of the
+	// factory, also to those that a Reconciler names as owned.
 	LabelSelector, FieldSelector string
 	// DefaultResync is the period after which a handler gets an update of each object without a
 	// change, 0 for never. A handler can be added with another period.

@@ -32,7 +32,7 @@ type Sink interface {
 	//   - If [IsPermanent] holds, batch[n] can never be delivered.
 	//   - If [IsUnknown] holds, the caller retries a few times only.
 	//   - Otherwise the caller retries with the same events, after [RetryAfter] if the error
-	//     has one.
+	//     has one. If ctx has ended, the error is that of ctx, or a timeout of the network.
 	//
 	// Events beyond n may have arrived, too; their ids identify the second delivery. Write
 	// must not change the batch. After it has returned, also with an error, it must not keep

@@ -13,7 +13,8 @@
 //   - Discovery serves groups, versions and resources, which [Cluster.Serve] and [Cluster.Remove]
 //     change. There is no aggregated discovery, and no OpenAPI.
 //   - The cluster accepts no writes of clients, no WatchList, and no access reviews. Tests write through
-//     [Cluster.Put], [Cluster.Patch] and [Cluster.Delete], each of which makes one revision.
+//     [Cluster.Put], [Cluster.Patch] and [Cluster.Delete], each of which makes one revision. Put compares
+//     no resourceVersion, Delete waits for no finalizer, and nothing that an object owns goes with it.
 //
 // Wrong objects and faults panic: the test is wrong then.
 package informertest

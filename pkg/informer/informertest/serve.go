@@ -150,7 +150,7 @@ func (c *Cluster) answer(r *request, invalid error) *http.Response {
 	}
 	switch {
 	case r.Method != http.MethodGet:
-		return refusal(http.StatusMethodNotAllowed, "informertest answers GET only", 0)
+		return refusal(http.StatusMethodNotAllowed, "this simulated API server is read-only; tests write with Cluster.Put", 0)
 	case invalid != nil:
 		return refusal(http.StatusBadRequest, invalid.Error(), 0)
 	case r.verb == Discovery:

@@ -104,7 +104,8 @@ func checks(target Target) map[string]check {
 	}
 }
 
-// Run holds the sink to the contract, one subtest for each rule.
+// Run holds the sink to the contract, one subtest for each rule. The subtest setup asks Target.Setup which
+// rules apply: to run one alone, use -run 'TestName/(setup|rule)'.
 func Run(t *testing.T, target Target) {
 	t.Helper()
 	if target.Lanes < 1 {

@@ -226,8 +226,9 @@ schema: ## generate the JSON Schemas in schema/ and in the Helm chart from the c
 	cd test && $(GO) test ./schemagen -run '^(TestShipped|TestChart)$$' -count 1 -update
 
 .PHONY: cli-docs
-cli-docs: ## write docs/cli.md from the commands
+cli-docs: ## write docs/cli.md from the commands, and docs/metrics-and-alerts.md with its rules and dashboard
 	$(GO) test ./internal/cli -run '^TestCLIPage$$' -count 1 -update
+	$(GO) test ./internal/daemon -run '^TestMetricsPage$$' -count 1 -update
 
 .PHONY: screenshots
 screenshots: browser ## write the pictures of the page in docs/images: informd demo, after three minutes

@@ -55,7 +55,7 @@ func TestOptions(t *testing.T) {
 				if option == "inline" {
 					continue // its fields are among the visible ones
 				}
-				if !camelCase.MatchString(key) || seen[key] || slices.Contains([]string{"name", "type", "only", "start"}, key) {
+				if !camelCase.MatchString(key) || seen[key] || slices.Contains([]string{"name", "type", "match", "start"}, key) {
 					t.Errorf("field %s has the key %q", field.Name, key)
 				}
 				seen[key] = true

@@ -1,5 +1,5 @@
 // Package record is the form of one record of the log: a frame with a checksum, a head of
-// fields, and data. It reads and writes bytes, and knows no file.
+// fields, and data. It reads and writes bytes, and knows no file. The head of an event is in event.go.
 //
 // A record, little endian:
 //

@@ -1,0 +1,77 @@
+package record_test
+
+import (
+	"encoding/hex"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/record"
+)
+
+// fullEvent has a value in each field.
+func fullEvent() event.Event {
+	return event.Event{
+		ID: "an id of its own", Op: event.Modified, Time: time.UnixMicro(1_700_000_000_000_001).UTC(), Cluster: "c", Target: "t", Group: "g", Version: "v",
+		Resource: "r", Kind: "k", Namespace: "ns", Name: "n", UID: "0b5c1a6e-0000-4000-8000-00000000000f", ResourceVersion: 9, PrevResourceVersion: 8,
+		Ordinal: 7, Epoch: 6, Run: 5, Replay: true, Data: []byte(`{"object":{}}`), Unchanged: []uint64{4},
+		Gap: &event.GapInfo{From: 1, To: 2, Reason: "expired", Recovered: event.RecoveredState, Trimmed: 3},
+	}
+}
+
+// TestEveryFieldIsStored: a field that the log does not store reaches no sink.
+func TestEveryFieldIsStored(t *testing.T) {
+	want := fullEvent()
+	b, err := record.Append(nil, &record.Record{Kind: record.Event, Seq: 1, Head: record.AppendEvent(nil, &want, 1), Data: want.Data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := record.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := record.ParseEvent(&r, new(record.Strings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := reflect.ValueOf(got)
+	for _, field := range reflect.VisibleFields(value.Type()) {
+		if field.Name != "Redelivered" && value.FieldByIndex(field.Index).IsZero() { // that is of one delivery
+			t.Errorf("the field %s of an event is not in fullEvent, or not stored", field.Name)
+		}
+	}
+}
+
+// TestFormat: a log that an earlier build has written stays readable. Whoever changes these bytes raises the
+// magic of segments, so that an older log is refused and not misread.
+func TestFormat(t *testing.T) {
+	e := fullEvent()
+	for name, test := range map[string]struct {
+		record record.Record
+		want   string
+	}{
+		"event": {
+			record.Record{
+				Kind: record.Event, Flags: record.Hard, Seq: 7, Time: 1_700_000_000_000_000, Count: 3,
+				Head: record.AppendEvent(nil, &e, 1_700_000_000_000_000), Data: e.Data,
+			},
+			"d8362e52db00000001010000070000000000000000401e18240a060003000000b200000001016302017403016704017605017206016b07026e730801" +
+				"6e0a100b5c1a6e00004000800000000000000f0b086d6f6469666965640c088180f9c0c1c482031401091501081601071701061801050d000e10616e" +
+				"206964206f6620697473206f776e0f447b2246726f6d223a312c22546f223a322c22526561736f6e223a2265787069726564222c225265636f766572" +
+				"6564223a227374617465222c225472696d6d6564223a337d100804000000000000007b226f626a656374223a7b7d7d",
+		},
+		"named": {
+			record.Record{Kind: record.Cursor, Seq: 7, Time: 1_700_000_000_000_000, Count: 1, Head: record.AppendNamed(nil, "sink/bus", []byte(`{"seq":6}`))},
+			"064002f03100000003000000070000000000000000401e18240a06000100000015000000010873696e6b2f62757302097b22736571223a367d",
+		},
+	} {
+		b, err := record.Append(nil, &test.record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hex.EncodeToString(b); got != test.want {
+			t.Errorf("%s is\n%s, want\n%s", name, got, test.want)
+		}
+	}
+}

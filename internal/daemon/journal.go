@@ -42,7 +42,7 @@ type clusterJournal struct {
 	leading *replica.Leadership
 }
 
-// newSyncSeconds returns the histogram of [Store.SyncSeconds].
+// newSyncSeconds returns the histogram of [clusterJournal.SyncSeconds].
 func newSyncSeconds() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "informd_journal_sync_seconds", Help: "A second of a sync of the log to the disk; events of new objects wait for it.",

@@ -25,8 +25,8 @@ func (c *Cursor) lacksObjects(of *wal.Entry) (bool, error) {
 
 // isIncomplete reports whether an event is the end of a snapshot that damage has taken events of.
 func (j *Journal) isIncomplete(seq uint64) (bool, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.finding.Lock()
+	defer j.finding.Unlock()
 	if j.incomplete == nil {
 		all, err := j.findIncomplete()
 		if err != nil {

@@ -40,7 +40,10 @@ type Journal struct {
 	absent  map[string]position // of sinks that are not open
 	lost    uint64
 	dropped map[string]uint64
-	// incomplete are the ends of snapshots that damage has taken events of; nil until they are looked for.
+
+	// incomplete are the ends of snapshots that damage has taken events of; nil until they are looked for, which
+	// reads the log, and holds up no other call.
+	finding    sync.Mutex
 	incomplete map[uint64]struct{}
 }
 

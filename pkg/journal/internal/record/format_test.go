@@ -43,7 +43,7 @@ func TestEveryFieldIsStored(t *testing.T) {
 	}
 }
 
-// TestFormat: a log that an earlier build has written stays readable. Whoever changes these bytes raises the
+// TestFormat: a log that an earlier build has written stays readable. A change of these bytes needs another
 // magic of segments, so that an older log is refused and not misread.
 func TestFormat(t *testing.T) {
 	e := fullEvent()

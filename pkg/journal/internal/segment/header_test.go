@@ -7,8 +7,8 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
-// TestFormat: a log that an earlier build has written stays readable. Whoever changes these bytes, or the meaning
-// of what follows them, raises the magic.
+// TestFormat: a log that an earlier build has written stays readable. A change of these bytes, or of the
+// meaning of what follows them, needs another magic.
 func TestFormat(t *testing.T) {
 	h := segment.Header{
 		Name: segment.Name{Number: 7, Generation: 6}, ID: [16]byte{1}, Secret: [16]byte{2}, First: 5, Created: 4, Previous: 3, Through: 8,

@@ -70,7 +70,7 @@ func (t *Auditor) Request(ctx context.Context, reply chan<- Result) {
 // BeginDue begins an audit if one is wanted and the index is whole.
 func (t *Auditor) BeginDue(ctx context.Context) {
 	wanted := len(t.waiting) > 0 || !t.due.IsZero() && !time.Now().Before(t.due)
-	if !wanted || t.Running != nil || t.Lost != nil || len(t.Undecided)+len(t.Dropped.Candidates) > 0 {
+	if !wanted || t.Running != nil || t.Lost != nil || len(t.Dropped.Candidates) > 0 {
 		return
 	}
 	if t.Timing.AuditEvery > 0 {
@@ -125,7 +125,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 // canJudge reports whether the index is what the watch has told up to the cursor,
 // and the cursor is past the list.
 func (t *Auditor) canJudge(a *Run) bool {
-	if t.Cursor < a.RV || len(t.Undecided) > 0 {
+	if t.Cursor < a.RV {
 		t.Progress.Expect(t.Cursor, a.RV)
 		return false
 	}

@@ -144,7 +144,7 @@ func state(k Known, s Seen, r Rules) Decision {
 	switch {
 	case s.Unreadable:
 		return Decision{}
-	case r.Repeat:
+	case r.Repeat && (s.RV >= k.Newest || k.Restored):
 		return Decision{Op: event.Snapshot}
 	case k.Restored:
 		return Decision{Op: event.Modified, Compare: s.RV == k.RV}

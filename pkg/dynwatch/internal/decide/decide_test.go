@@ -160,6 +160,7 @@ func TestLists(t *testing.T) {
 		"same, skipped":                     {same, listed(12), later, decide.Decision{}},
 		"same, older":                       {same, listed(9), later, decide.Decision{}},
 		"same, to be repeated":              {same, listed(12), repeat, decide.Decision{Op: event.Snapshot}},
+		"same, older, to be repeated":       {same, listed(11), repeat, decide.Decision{}},
 		"same, restored, same revision":     {restored(same), listed(10), later, decide.Decision{Op: event.Modified, Compare: true}},
 		"same, restored, older":             {restored(same), listed(9), later, decide.Decision{Op: event.Modified}},
 		"other, newer":                      {other, listed(15), first, decide.Decision{Replaced: true, ReplacedAt: 14, Op: event.Snapshot}},

@@ -17,7 +17,7 @@
 //	same object      DELETED, newer                   deleted
 //	same object      DELETED, at a known revision     deleted: servers without etcd
 //	same object      DELETED, older                   nothing
-//	same object      listed, to be repeated           snapshot
+//	same object      listed, to be repeated           snapshot, unless it is older
 //	same object      absent from a list, not older    deleted
 //	same object      absent from an older list        nothing
 //	other object     newer                            deleted (the other one, at the revision before),

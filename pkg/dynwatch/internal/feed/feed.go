@@ -57,8 +57,6 @@ type Feed struct {
 	Position
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
-	// Undecided are deletions that could not be distinguished from leaving the selection yet.
-	Undecided []Undecided
 	// Dropped are objects that an edit of the selectors has dropped.
 	Dropped Dropped
 	// First is the first list, until it is complete.
@@ -165,9 +163,6 @@ func (t *Feed) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Ob
 	}
 	return t.WriteEnd(ctx, op, e, o, rv, replay)
 }
-
-// Whole reports whether the index holds all that the watch has brought up to the cursor.
-func (t *Feed) Whole() bool { return t.Lost == nil && len(t.Undecided) == 0 }
 
 // SetState shows a state.
 func (t *Feed) SetState(state status.State, reason string) {

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"math"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 )
@@ -20,9 +19,7 @@ func (t *Feed) NoteHeldBack(e *index.Entry, rv uint64) {
 		t.HeldBackBy = several
 	}
 	t.Index.Skip(e, rv)
-	h := t.Index.Handle(e)
-	delete(t.Dropped.Candidates, h)
-	t.Undecided = slices.DeleteFunc(t.Undecided, func(u Undecided) bool { return u.Entry == h })
+	delete(t.Dropped.Candidates, t.Index.Handle(e))
 }
 
 // MayHaveHeldBack reports whether a state that the watch has come past, newer than the

@@ -13,7 +13,7 @@ import (
 // recovered, for the namespaces that matched then.
 func (t *Follower) Reselect(ctx context.Context) error {
 	c := &t.Coverage
-	if !c.Due || !c.Known || t.Lost != nil || len(t.Undecided) > 0 {
+	if !c.Due || !c.Known || t.Lost != nil {
 		return nil
 	}
 	now, arriving, departing, err := c.Look()

@@ -66,7 +66,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.Lost, t.Undecided, t.FirstOp, t.Unwatched = nil, nil, event.Added, Unwatched{}
+	t.Lost, t.FirstOp, t.Unwatched = nil, event.Added, Unwatched{}
 	t.First = feed.FirstRun{}
 	t.Dropped, t.absence = feed.Dropped{}, catalog.Absence{}
 	t.SetCursor(0)

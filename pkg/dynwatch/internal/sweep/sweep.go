@@ -46,6 +46,10 @@ type Pass struct {
 	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
 	// will begin there.
 	Horizon uint64
+	// Repeat is the run of a re-snapshot, 0 if the pass is not one: objects that are as they are listed are
+	// announced again, and counted by Repeated.
+	Repeat   uint64
+	Repeated int
 	// Rollback: the index's revisions are of another history than the list's.
 	Rollback bool
 	// Blind: the list held something whose identity could not be read, so that
@@ -152,7 +156,8 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	case e == nil:
 		return t.announceListed(ctx, s, d, o, cmp.Or(left, o.ResourceVersion))
 	case d.Op == event.Snapshot:
-		return t.Repeat(ctx, o, e, t.First.Run) // consumers need each object, also what change filters would leave out
+		s.Repeated++
+		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.First.Run)) // consumers need each object, also what change filters would leave out
 	case d.Compare:
 		if same, err := t.sameContent(ctx, e, o); same || err != nil {
 			return err
@@ -169,7 +174,7 @@ func (t *Sweeper) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 	}
 	if s.Rollback {
 		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Epoch
-	} else {
+	} else if k.Object != decide.Same {
 		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
 	}
 	return k, e
@@ -181,7 +186,13 @@ func (t *Sweeper) rules(s *Pass, e *index.Entry) decide.Rules {
 	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
 		r.Arrival, r.Selects = event.Snapshot, false
 	}
-	r.Repeat = t.First.Lost && e != nil && e.Run != t.First.Run
+	switch {
+	case e == nil:
+	case s.Repeat != 0:
+		r.Repeat = e.Run != s.Repeat
+	case t.First.Lost:
+		r.Repeat = e.Run != t.First.Run
+	}
 	return r
 }
 

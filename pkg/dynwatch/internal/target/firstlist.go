@@ -147,7 +147,7 @@ func (t *Target) complete(ctx context.Context, rv uint64) error {
 		return err
 	}
 	t.list, t.First, t.Lost = firstList{}, feed.FirstRun{}, nil
-	t.Resnapshots.BoundsMissing = 0
+	t.boundsMissing = 0
 	t.ForgetFormer()
 	t.SetCursor(rv)
 	t.Proven = 0

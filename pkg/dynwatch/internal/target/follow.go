@@ -67,7 +67,7 @@ func (t *Target) follow(ctx context.Context) error {
 	}
 	t.Resolver.Unwatched.Begin()
 	t.Audits.Abandon()
-	t.Resnapshots.StopReader()
+	t.again.Stop()
 	switch err = t.compareIfLasting(ctx, err); {
 	case listwatch.Expired(err):
 		return t.Losses.Expire(err)
@@ -110,7 +110,9 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 	began := time.Now()
 	q := quiet{since: began}
 	t.Ahead, t.bookmarked = 0, false
-	t.Resnapshots.Continue(ctx)
+	if err := t.listAgain(ctx); err != nil {
+		return err
+	}
 	for {
 		var err error
 		select {
@@ -143,14 +145,12 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			t.Audits.Request(ctx, reply)
 		case page, more := <-t.Audits.Running.Pages():
 			t.Audits.Compare(page, more)
-		case <-t.Resnapshots.Timer.C:
-			t.Resnapshots.Continue(ctx)
-		case request := <-t.Resnapshots.Due():
-			err = t.Resnapshots.Begin(ctx, request)
+		case <-t.again.C:
+			err = t.listAgain(ctx)
+		case request := <-t.resnapshots():
+			err = t.beginResnapshot(ctx, request)
 		case answer := <-t.questions():
 			answer(t.Feed)
-		case object, more := <-t.Resnapshots.Objects():
-			err = t.Resnapshots.Next(ctx, object, more)
 		}
 		if err == nil {
 			err = t.betweenFrames(ctx)
@@ -248,9 +248,6 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		name := index.Key(namespace, name)
 		t.Ended[name] = max(t.Ended[name], rv)
 	}
-	if err := t.Decide(ctx); err != nil {
-		return err
-	}
 	t.SettleDropped()
 	return t.Losses.Settle(ctx)
 }
@@ -341,13 +338,13 @@ func (t *Target) concludeAll(ctx context.Context) error {
 	if err := t.Audits.Conclude(ctx); err != nil {
 		return err
 	}
-	return t.Resnapshots.Conclude(ctx)
+	return t.concludeResnapshot(ctx)
 }
 
-// questions is where inquiries come from; never, while the index is not whole or the log lacks
+// questions is where inquiries come from; never, while history is being recovered or the log lacks
 // events.
 func (t *Target) questions() <-chan func(*feed.Feed) {
-	if !t.Whole() || t.Pending() {
+	if t.Lost != nil || t.Pending() {
 		return nil
 	}
 	return t.Inquiries

@@ -17,7 +17,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
 		Custom: t.Resolver.Notice.Custom.Load(),
-		Proven: t.Proven, BoundsMissing: t.Resnapshots.BoundsMissing != 0, HeldBackBy: t.HeldBackBy,
+		Proven: t.Proven, BoundsMissing: t.boundsMissing != 0, HeldBackBy: t.HeldBackBy,
 	}
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -72,7 +72,7 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 	t.Departed, t.HeldBackBy = ends.Left(), m.HeldBackBy
 	switch {
 	case !r.Marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
-		t.Resnapshots.BoundsMissing = t.runs.Next()
+		t.boundsMissing = t.runs.Next()
 		t.Distrust(recovery.ReasonSelection)
 	case !r.Marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
@@ -96,7 +96,7 @@ func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.FirstOp, t.Marked = m.FirstOp, m
 	t.Resolver.Unwatched.Fail()
 	if m.BoundsMissing {
-		t.Resnapshots.BoundsMissing = t.runs.Next()
+		t.boundsMissing = t.runs.Next()
 	}
 	if m.Custom {
 		t.Resolver.Notice.Custom.Store(true)

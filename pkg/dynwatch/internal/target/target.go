@@ -14,7 +14,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/namespaces"
 	"github.com/informd/informd/pkg/dynwatch/internal/reconcile"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/resnapshot"
 	"github.com/informd/informd/pkg/dynwatch/internal/resolve"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
@@ -25,11 +24,10 @@ import (
 // its events coming. All but status and what a Writer allows belongs to the goroutine of Run.
 type Target struct {
 	*sweep.Sweeper
-	Losses      *reconcile.Reconciler
-	namespaces  *namespaces.Follower
-	Audits      *audit.Auditor
-	Resnapshots *resnapshot.Repeater
-	Resolver    *resolve.Resolver
+	Losses     *reconcile.Reconciler
+	namespaces *namespaces.Follower
+	Audits     *audit.Auditor
+	Resolver   *resolve.Resolver
 	// Openings give turns to targets that open their watch; opening ends this target's
 	// turn, and is nil if it has none.
 	openings *kube.Openings
@@ -47,6 +45,14 @@ type Target struct {
 	bookmarked bool
 	// stateTold is the last state that the log has.
 	stateTold status.State
+	// Resnapshots are requests for re-snapshots, of which one is in progress at a time, and again says
+	// when to list once more for it.
+	Resnapshots chan ResnapshotRequest
+	resnapshot  *resnapshot
+	again       *time.Timer
+	// boundsMissing is the run of the re-snapshot that emits the first begin and synced events of the
+	// target, 0 if the log has them.
+	boundsMissing uint64
 	// Inquiries are functions that the loop calls while the log has all events of the index.
 	Inquiries chan func(*feed.Feed)
 }
@@ -70,9 +76,10 @@ func New(o Options) *Target {
 	audits := audit.New(common)
 	t := &Target{
 		Sweeper: common, Losses: reconcile.New(common), namespaces: namespaces.New(common, audits.Abandon),
-		Audits: audits, Resnapshots: resnapshot.New(common), Resolver: resolve.New(f, o.Redactor, o.Served),
+		Audits: audits, Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), Resolver: resolve.New(f, o.Redactor, o.Served),
 		openings: o.Openings, runs: o.Runs, formerly: o.Formerly, Inquiries: make(chan func(*feed.Feed)),
 	}
+	t.again.Stop()
 	t.Checkpoint = t.markOfNow
 	t.ResumeRollbacks()
 	t.Reshape(o.Spec.Shown(), o.Redactor)
@@ -114,7 +121,7 @@ func (t *Target) Run(ctx context.Context) {
 	if reason == "" {
 		t.MarkLast()
 	}
-	t.Resnapshots.Close()
+	t.endResnapshot(errInterrupted)
 	t.SetState(status.Stopped, reason)
 }
 

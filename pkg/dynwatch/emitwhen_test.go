@@ -322,35 +322,6 @@ func TestAuditAfterSeveralEdits(t *testing.T) {
 	})
 }
 
-// TestAuditReadsFew: after a restart an audit reads few of the objects that were held
-// back, and the next one others.
-func TestAuditReadsFew(t *testing.T) {
-	const objects = 150
-	api := newFakeAPI(t)
-	for i := range objects {
-		api.put("a", fmt.Sprint("x", i), "1")
-	}
-	r := start(t, api, filtered())
-	r.caughtUp()
-	for i := range objects {
-		api.put("a", fmt.Sprint("x", i), "1")
-	}
-	r.caughtUp()
-	r.stop(false)
-	r.begin(filtered())
-	r.caughtUp()
-	for _, want := range []int{100, objects - 100, 0} {
-		before := api.requestsWith("fieldSelector=metadata.name%3D")
-		results, err := r.manager.Audit(t.Context())
-		if err != nil || results[0].Err != nil || results[0].Divergences != 0 {
-			t.Errorf("audit: %+v, %v", results, err)
-		}
-		if read := api.requestsWith("fieldSelector=metadata.name%3D") - before; read != want {
-			t.Errorf("%d objects were read, want %d", read, want)
-		}
-	}
-}
-
 // TestResnapshotOfHeldBack: an object is announced anew in the state that it has, though
 // no event had that revision.
 func TestResnapshotOfHeldBack(t *testing.T) {

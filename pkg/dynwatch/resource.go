@@ -205,7 +205,7 @@ func (r Resource) filters() (*emit.Filters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return emit.NewFilters(entry, sinks, r.EmitWhen.SuppressNoop).Over(r.Keep, r.Omit, r.Redact), nil
+	return emit.NewFilters(entry, sinks, r.EmitWhen.SuppressNoop), nil
 }
 
 // specs are those of a resource that is valid.

@@ -3,23 +3,22 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/emit"
-	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
-	"github.com/informd/informd/pkg/event"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
 // should ever come of it: what it finds is a frame that the API server, or
 // something before it, has left out. A list is of one revision and the index
 // moves on, so what differs is a suspect only, until the watch has passed the
-// list's revision and a look at the object by name says the same.
+// list's revision. Then a reconcile compares a list at the position.
 
 // auditLines is how many divergences of one audit are logged by name.
 const auditLines = 20
@@ -83,12 +82,7 @@ func (t *Auditor) BeginDue(ctx context.Context) {
 // Compare compares one page with the index, and what the list lacks once it is
 // over.
 func (t *Auditor) Compare(page []listwatch.Listed, more bool) {
-	t.Running.Compare(t.Index, page, more, t.mayHaveHeldBack)
-}
-
-// mayHaveHeldBack reports whether the process before this one may have held a state back.
-func (t *Auditor) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
-	return rv <= t.Began && t.MayHaveHeldBack(e, rv)
+	t.Running.Compare(t.Index, page, more)
 }
 
 // Conclude ends the audit that is under way once its list is there and the watch
@@ -98,28 +92,47 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	if a == nil || !a.Complete {
 		return nil
 	}
-	if len(a.Suspects) > 0 && !t.canJudge(a) {
+	if a.Err != nil {
+		t.endAudit(0, a.Err)
 		return nil
 	}
-	diverged, err := t.verdict(ctx, a)
-	if errors.Is(err, sweep.ErrRolledBack) {
-		t.endAudit(max(diverged, 1), nil)
-		return err
+	if a.Differing() > 0 && !t.canJudge(a) {
+		return nil
 	}
-	if errors.Is(err, emit.ErrLog) {
-		return err
+	diverged, skipped := 0, 0
+	for _, d := range a.Suspects {
+		differs, may := t.differs(a, d)
+		if !differs {
+			continue
+		}
+		if may {
+			skipped++
+			continue
+		}
+		if err := t.CheckReturned(ctx, d); err != nil {
+			t.endAudit(diverged+1, nil)
+			return err
+		}
+		if diverged++; diverged <= auditLines {
+			t.Logger.Error("audit found a divergent object",
+				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
+		}
 	}
-	t.endAudit(diverged, err)
-	switch {
-	case err == nil && diverged > 0:
+	if diverged == 0 && a.more > 0 {
+		t.endAudit(0, fmt.Errorf("%d objects differed during the audit: too many to check", a.Differing()))
+		return nil
+	}
+	t.endAudit(diverged, nil)
+	if diverged+skipped == 0 {
+		t.Clean = max(t.Clean, min(a.RV, t.Resume()))
+		return nil
+	}
+	t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.Clean, Reason: recovery.ReasonAudit, Unsure: diverged == 0}
+	if diverged > 0 {
 		t.Logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.Clean,
 			"next", "report it with the log lines of the objects")
-		t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.Clean, Reason: recovery.ReasonAudit}
-		return ErrDiverged
-	case err == nil:
-		t.Clean = max(t.Clean, min(a.RV, t.Resume()))
 	}
-	return nil
+	return ErrDiverged
 }
 
 // canJudge reports whether the index is what the watch has told up to the cursor,
@@ -132,67 +145,20 @@ func (t *Auditor) canJudge(a *Run) bool {
 	return a.Settled(t.Cursor, t.Resume(), t.Timing.Tick)
 }
 
-// verdict returns how many of the suspects diverge.
-func (t *Auditor) verdict(ctx context.Context, a *Run) (diverged int, err error) {
-	if a.Err != nil {
-		return 0, a.Err
-	}
-	for _, d := range a.Suspects {
-		wrong, err := t.diverges(ctx, a, d)
-		if err != nil {
-			return diverged, err
-		}
-		if !wrong {
-			continue
-		}
-		if diverged++; diverged <= auditLines {
-			t.Logger.Error("audit found a divergent object",
-				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
-		}
-	}
-	if diverged == 0 {
-		return 0, a.Unchecked()
-	}
-	return diverged, nil
-}
-
-// diverges reports whether a suspect is one still: neither has a frame brought the
-// index to the list's state or beyond it, nor does etcd say that the index is
-// right as of now.
-func (t *Auditor) diverges(ctx context.Context, a *Run, d listwatch.Listed) (bool, error) {
-	t.Status.Alive()
-	o, there, open, err := a.Read(ctx, t.Source, t.Index, d, t.Cursor)
-	if !open {
-		return false, err
-	}
+// differs reports whether a suspect is one still: no frame has brought the index to the list's state or beyond
+// it. MaySkip: change filters of the process before this one may have skipped the state.
+func (t *Auditor) differs(a *Run, d listwatch.Listed) (differs, maySkip bool) {
 	e := t.Index.Get(d.Namespace, d.Name)
-	if err == nil && there {
-		err = t.CheckRead(ctx, e, listwatch.Listed{Namespace: d.Namespace, Name: d.Name, UID: o.UID, RV: o.ResourceVersion})
+	k := t.Index.Known(e, d.UID)
+	switch {
+	case k.RV > a.RV, e == nil && d.RV == 0, t.IsRejected(d.UID):
+		return false, false
+	case e == nil && a.ended[index.Key(d.Namespace, d.Name)] >= d.RV:
+		return false, false
+	case k.Object == decide.Same && k.Newest >= d.RV && !k.Contradicts(d.RV, a.RV):
+		return false, false
 	}
-	if err != nil || e == nil {
-		return there, err
-	}
-	return t.differs(ctx, e, &o, there)
-}
-
-// differs reports whether the index holds another state of an object than etcd does.
-func (t *Auditor) differs(ctx context.Context, e *index.Entry, o *frame.Object, there bool) (bool, error) {
-	if !there || !t.Index.IsUID(e, o.UID) {
-		return true, nil
-	}
-	if o.ResourceVersion > e.RV {
-		held, err := t.Held(ctx, e, o) // by the process before this one
-		switch {
-		case err != nil:
-			return false, err
-		case held:
-			t.NoteHeldBack(e, o.ResourceVersion)
-		case t.HeldBackBy != t.FiltersID() && t.mayHaveHeldBack(e, o.ResourceVersion):
-			// Change filters of an earlier config may have held it back, so this is no proof of a loss.
-			return false, t.Announce(ctx, event.Modified, o, e, true)
-		}
-	}
-	return o.ResourceVersion != t.Index.Newest(e), nil
+	return true, k.Object == decide.Same && d.RV <= t.Began && t.MayHaveHeldBack(e, d.RV)
 }
 
 // endAudit answers the callers that wait for the audit.
@@ -205,9 +171,6 @@ func (t *Auditor) endAudit(diverged int, err error) {
 	} else {
 		t.Status.AuditDone(diverged)
 		t.pause = 0
-		if t.HeldBackBy != 0 && diverged == 0 { // nothing that earlier filters held back is left
-			t.HeldBackBy = t.FiltersID()
-		}
 	}
 	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Err: err})
 }

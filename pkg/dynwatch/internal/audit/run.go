@@ -4,13 +4,10 @@ package audit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
-	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -18,9 +15,6 @@ import (
 const (
 	// batchSize is how many listed objects are compared at a time, between frames.
 	batchSize = 500
-	// maxUnseen is how many objects are read to see whether the process before this
-	// one has held their state back. The others wait for the next audits.
-	maxUnseen = 100
 )
 
 // Run is an audit that is under way. All but the list until it is complete
@@ -46,8 +40,10 @@ type Run struct {
 	Complete bool
 	// Suspects are objects whose state in the list and in the index differ, by name.
 	Suspects map[string]listwatch.Listed
-	// more counts suspects beyond what is kept, unseen those of maxUnseen.
-	more, unseen int
+	// ended are the revisions of ends that the watch has brought since, by name.
+	ended map[string]uint64
+	// more counts suspects and ends beyond what is kept.
+	more int
 	// stand is the cursor when the watch was last seen past the list, since when.
 	stand uint64
 	since time.Time
@@ -56,7 +52,7 @@ type Run struct {
 // Start lists the objects of a source.
 func Start(ctx context.Context, source *listwatch.Source, number uint32, limit int) *Run {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Run{number: number, limit: limit, pages: make(chan []listwatch.Listed), Suspects: make(map[string]listwatch.Listed)}
+	r := &Run{number: number, limit: limit, pages: make(chan []listwatch.Listed), Suspects: make(map[string]listwatch.Listed), ended: make(map[string]uint64)}
 	var lister sync.WaitGroup
 	lister.Go(func() { r.list(ctx, source) })
 	r.Stop = func() {
@@ -116,9 +112,8 @@ func (r *Run) listPages(ctx context.Context, source *listwatch.Source) error {
 	return send()
 }
 
-// Compare compares one page with the index, and what the list lacks once it is over. HeldBack
-// reports whether the process before this one may have held a state back.
-func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool, heldBack func(e *index.Entry, rv uint64) bool) {
+// Compare compares one page with the index, and what the list lacks once it is over.
+func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool) {
 	for _, d := range page {
 		r.Objects++
 		e := x.Get(d.Namespace, d.Name)
@@ -126,11 +121,6 @@ func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool, heldBa
 			e.Sweep = r.number
 		}
 		k := x.Known(e, d.UID)
-		if k.Object == decide.Same && k.Newest < d.RV && heldBack(e, d.RV) {
-			if r.unseen++; r.unseen > maxUnseen {
-				continue
-			}
-		}
 		if d.RV != 0 && (k.Object != decide.Same || k.Newest != d.RV) {
 			r.suspect(d)
 		}
@@ -157,16 +147,19 @@ func (r *Run) suspect(d listwatch.Listed) {
 	r.Suspects[index.Key(d.Namespace, d.Name)] = d
 }
 
+// End notes that the watch has brought the end of an object at revision rv. It does nothing without a run.
+func (r *Run) End(namespace, name string, rv uint64) {
+	switch {
+	case r == nil:
+	case len(r.ended) >= r.limit:
+		r.more++
+	default:
+		r.ended[index.Key(namespace, name)] = rv
+	}
+}
+
 // Differing is how many objects are suspects.
 func (r *Run) Differing() int { return len(r.Suspects) + r.more }
-
-// Unchecked returns an error if there were more suspects than are kept.
-func (r *Run) Unchecked() error {
-	if r.more == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d objects differed during the audit: too many to check", r.Differing())
-}
 
 // Settled reports whether all frames up to the cursor, which is past the list, were seen. More
 // objects can end at the cursor than have yet, unless the watch would resume there: then the
@@ -176,34 +169,4 @@ func (r *Run) Settled(cursor, resume uint64, tick time.Duration) bool {
 		r.stand, r.since = cursor, time.Now()
 	}
 	return resume == cursor || time.Since(r.since) >= tick
-}
-
-// Read reads a suspect from etcd as of the cursor. Open is false if it is none any more: a frame
-// has brought the index to the list's state or beyond it, or etcd does not confirm the list.
-func (r *Run) Read(ctx context.Context, source *listwatch.Source, x *index.Index, d listwatch.Listed, cursor uint64) (o frame.Object, there, open bool, err error) {
-	e := x.Get(d.Namespace, d.Name)
-	k := x.Known(e, d.UID)
-	switch {
-	case k.RV > r.RV, k.Object == decide.Same && k.Newest >= d.RV && !k.Contradicts(d.RV, r.RV):
-		return o, false, false, nil
-	case e == nil && d.RV == 0:
-		return o, false, false, nil
-	}
-	o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, cursor)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		// Only the present can be seen. It must confirm what the list said.
-		o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, 0)
-		if err == nil && !same(d, &o, there) {
-			return o, there, false, nil
-		}
-	}
-	if _, bad := errors.AsType[*frame.Malformed](err); bad {
-		return o, false, false, nil // it was rejected, and is in no stream
-	}
-	return o, there, true, err
-}
-
-// same reports whether an object is as it was listed.
-func same(d listwatch.Listed, o *frame.Object, there bool) bool {
-	return there == (d.RV != 0) && (!there || o.UID == d.UID && o.ResourceVersion == d.RV)
 }

@@ -48,9 +48,8 @@ type Mark struct {
 	// BoundsMissing: the log has no begin and synced event of this target, because another
 	// target announced its objects.
 	BoundsMissing bool `json:"boundsMissing,omitempty"`
-	// HeldBackBy identifies the change filters that have held back states, so that objects may be newer
-	// than their last event. It is 0 if none have.
-	HeldBackBy uint64 `json:"heldBackBy,omitempty"`
+	// HeldBack: change filters have held back states, so that objects may be newer than their last event.
+	HeldBack bool `json:"heldBack,omitempty"`
 }
 
 // Every is the least time between two marks of a target. Events that were appended

@@ -55,16 +55,6 @@ func (w *Writer) compare(ctx context.Context, e *index.Entry, object []byte) (c 
 	return c, nil
 }
 
-// Held reports whether the change filters would hold an object's state back.
-func (w *Writer) Held(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
-	ev := event.Event{Data: event.CloseData(o.Data)}
-	c, err := w.compare(ctx, e, ev.Object())
-	return c.held, err
-}
-
-// FiltersID identifies the change filters of the entry, 0 without any.
-func (w *Writer) FiltersID() uint64 { return w.content.Load().Filters.entryID() }
-
 // changesSince says how the event's object has changed since the one before.
 func (w *Writer) changesSince(ev *event.Event, before []byte) (members []event.Member) {
 	asked := w.content.Load().Changes

@@ -2,8 +2,6 @@ package emit
 
 import (
 	"bytes"
-	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"github.com/informd/informd/pkg/fieldpath"
@@ -18,8 +16,6 @@ type Filters struct {
 	entry int
 	// noop: an object of which nothing but the revision has changed is no event.
 	noop bool
-	// shape stands for what the entry makes of objects.
-	shape uint64
 	// set has the paths of all filters, and behind them that of the revision.
 	set   *fieldpath.Set
 	paths int
@@ -63,34 +59,6 @@ func NewFilters(entry, sinks []fieldpath.ChangeFilter, noop bool) *Filters {
 	f.paths = len(paths)
 	f.set = fieldpath.NewSet(append(paths, revision)...)
 	return f
-}
-
-// Over returns the filters with another identity if rules of the entry, which keep, omit or redact,
-// are others: an object in the new shape differs from its last event in the old one.
-func (f *Filters) Over(rules ...[]string) *Filters {
-	if f != nil {
-		h := fnv.New64a()
-		_, _ = fmt.Fprintf(h, "%q", rules) // a hash takes everything
-		f.shape = h.Sum64()
-	}
-	return f
-}
-
-// entryID identifies the filters of the entry in each process, 0 without any.
-func (f *Filters) entryID() (id uint64) {
-	if f == nil {
-		return 0
-	}
-	if f.noop {
-		id = 1
-	}
-	for _, one := range f.all[:f.entry] {
-		id ^= one.id // in any order
-	}
-	if id != 0 {
-		id ^= f.shape
-	}
-	return id
 }
 
 // value is one of those at a path.

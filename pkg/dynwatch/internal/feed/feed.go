@@ -85,9 +85,8 @@ type Feed struct {
 	// Repeating: a re-snapshot on request is in progress, and change filters hold nothing
 	// back.
 	Repeating bool
-	// HeldBackBy are the change filters that have held back states since the first list, 0 if none
-	// have, and [several] after an edit. The log does not know which states.
-	HeldBackBy uint64
+	// HeldBack: change filters have held back states. The log does not know which.
+	HeldBack bool
 	// Shown is the state that was logged last.
 	Shown      status.State
 	ShownSince time.Time

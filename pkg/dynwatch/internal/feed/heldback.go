@@ -1,23 +1,11 @@
 package feed
 
-import (
-	"math"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
-)
-
-// several stands for different change filters, one after the other.
-const several = math.MaxUint64
+import "github.com/informd/informd/pkg/dynwatch/internal/index"
 
 // NoteHeldBack notes that an object existed at a revision, in a state that the change filters held
 // back.
 func (t *Feed) NoteHeldBack(e *index.Entry, rv uint64) {
-	switch by := t.FiltersID(); t.HeldBackBy {
-	case 0, by:
-		t.HeldBackBy = by
-	default:
-		t.HeldBackBy = several
-	}
+	t.HeldBack = true
 	t.Index.Skip(e, rv)
 	delete(t.Dropped.Candidates, t.Index.Handle(e))
 }
@@ -26,5 +14,5 @@ func (t *Feed) NoteHeldBack(e *index.Entry, rv uint64) {
 // last event, may be one that was held back.
 func (t *Feed) MayHaveHeldBack(e *index.Entry, rv uint64) bool {
 	skipped := t.Index.Skipped(e)
-	return t.HeldBackBy != 0 && e.Epoch == t.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.Cursor)
+	return t.HeldBack && e.Epoch == t.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.Cursor)
 }

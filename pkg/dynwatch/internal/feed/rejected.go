@@ -16,6 +16,12 @@ const maxRejections = 10_000
 // maxUID bounds the UIDs that are remembered: the cluster chooses them.
 const maxUID = 253
 
+// IsRejected reports whether an object with a UID was rejected.
+func (t *Feed) IsRejected(uid string) bool {
+	_, is := t.rejections[uid]
+	return is
+}
+
 // Reject stores an object that cannot be emitted, once
 // per revision.
 func (t *Feed) Reject(ctx context.Context, bad *frame.Malformed) error {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -141,11 +142,16 @@ func (t *Reconciler) reconcileNow(ctx context.Context) error {
 }
 
 // reconcileHere compares the index with a list at the cursor, so that the watch
-// resumes behind it and misses nothing more.
+// resumes behind it and misses nothing more. A wrong list does not end the watch for good: there may be no
+// other API server.
 func (t *Reconciler) reconcileHere(ctx context.Context) error {
 	err := t.reconcileAt(ctx, t.Cursor)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileNow(ctx)
+	}
+	if errors.Is(err, listwatch.ErrWrongList) {
+		t.Lost = nil // nothing says that the watch is wrong
+		return nil
 	}
 	return err
 }
@@ -214,7 +220,7 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 		to = l.Oldest // from there on the watch brought everything
 	}
 	gap := event.GapInfo{From: l.From, To: to, Reason: l.Reason, Recovered: l.Recovered()}
-	if !l.Walks() || l.From < to {
+	if !l.Unsure && (!l.Walks() || l.From < to) {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}

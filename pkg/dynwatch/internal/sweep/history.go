@@ -47,22 +47,6 @@ func (t *Sweeper) CheckHistory(ctx context.Context, c *recovery.Contradictions, 
 	return nil
 }
 
-// CheckRead returns errRolledBack if an object that etcd has shown at the cursor proves a
-// rollback. The index holds e under its name, nil if nothing.
-func (t *Sweeper) CheckRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
-	proven := t.Index.Known(e, d.UID).Contradicts(d.RV, t.Cursor)
-	if e == nil {
-		var err error
-		if proven, err = t.sawLater(ctx, d, t.Cursor); err != nil {
-			return err
-		}
-	}
-	if !proven {
-		return nil
-	}
-	return t.rolledBackAt(ctx, d)
-}
-
 // rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
 func (t *Sweeper) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
@@ -139,7 +123,18 @@ func (t *Sweeper) logForgets(ctx context.Context) (bool, error) {
 // CheckEntered returns ErrRolledBack if an object that enters at revision at was deleted before, or
 // was newer. No list had to hold it before, as it was not selected.
 func (t *Sweeper) CheckEntered(ctx context.Context, o *frame.Object, at uint64) error {
-	d := listwatch.ListedOf(o)
+	return t.checkReturned(ctx, listwatch.ListedOf(o), at)
+}
+
+// CheckReturned is CheckEntered for an object of a list that the watch has passed.
+func (t *Sweeper) CheckReturned(ctx context.Context, d listwatch.Listed) error {
+	if d.RV == 0 || t.Index.Get(d.Namespace, d.Name) != nil {
+		return nil
+	}
+	return t.checkReturned(ctx, d, t.Cursor)
+}
+
+func (t *Sweeper) checkReturned(ctx context.Context, d listwatch.Listed, at uint64) error {
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
 		return err
 	}

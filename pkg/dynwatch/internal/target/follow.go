@@ -244,6 +244,9 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	}
 	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
 	t.MoveTo(rv)
+	if w.Kind == watch.Deleted {
+		t.Audits.Running.End(namespace, name, rv)
+	}
 	if w.Kind == watch.Deleted && rv == t.Cursor {
 		name := index.Key(namespace, name)
 		t.Ended[name] = max(t.Ended[name], rv)

@@ -17,7 +17,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
 		Custom: t.Resolver.Notice.Custom.Load(),
-		Proven: t.Proven, BoundsMissing: t.boundsMissing != 0, HeldBackBy: t.HeldBackBy,
+		Proven: t.Proven, BoundsMissing: t.boundsMissing != 0, HeldBack: t.HeldBack,
 	}
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -69,7 +69,7 @@ func (t *Target) restore(ctx context.Context) error {
 // startFrom decides what a target that knows objects begins with.
 func (t *Target) startFrom(r *checkpoint.Restored) {
 	m, ends := r.Mark, r.Ends
-	t.Departed, t.HeldBackBy = ends.Left(), m.HeldBackBy
+	t.Departed, t.HeldBack = ends.Left(), m.HeldBack
 	switch {
 	case !r.Marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
 		t.boundsMissing = t.runs.Next()

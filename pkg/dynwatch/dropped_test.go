@@ -1,8 +1,6 @@
 package dynwatch_test
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,18 +83,7 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 		want   []string
 	}{
 		"etcd remembers": {func(*fakeAPI) {}, []string{"left a/leaves 106", "deleted a/ends 107"}},
-		"etcd forgets":   {(*fakeAPI).compact, []string{"left a/leaves 106", "deleted a/ends 108"}}, // when is not known any more
-		"etcd forgets, and the cluster goes on": {func(api *fakeAPI) {
-			api.compact()
-			api.do(func() {
-				api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-					if q := r.URL.Query(); strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") && q.Get("resourceVersion") == "" {
-						api.put("", "other", "")
-					}
-					return false
-				}
-			})
-		}, []string{"left a/leaves 106", "deleted a/ends 110"}},
+		"etcd forgets":   {(*fakeAPI).compact, []string{"left a/leaves 106", "deleted a/ends 107"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/recover.go",
-			old: "if !l.Walks() || l.From < to {", new: "if !l.Walks() && l.From < to {",
+			old: "(!l.Walks() || l.From < to) {", new: "(!l.Walks() && l.From < to) {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{

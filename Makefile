@@ -183,11 +183,11 @@ fuzz: ## run every fuzz target for FUZZTIME (default: 20s)
 	done
 
 .PHONY: bench
-bench: build servers ## measure informd against a hand-written informer; QUICK=1, ONLY=<regexp>, ROUNDS=n; bin/bench.json
+bench: build servers ## measure informd against a hand-written informer; QUICK=1, ONLY=<regexp>, ROUNDS=n, FIGURES=1; bin/bench.json
 	@echo '==> benchmarks'
 	@$(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
 	@cd test && '$(abspath $(BIN))/bench' -informd '$(abspath $(BIN))/informd' -json '$(abspath $(BIN))/bench.json' \
-		$(if $(QUICK),-quick) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
+		$(if $(QUICK),-quick) $(if $(FIGURES),-figures ../docs/figures.json) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-profile
 bench-profile: servers ## profile CPU and heap of informd at saturation, or at RATE events/s; SINK=nats, JOURNAL=log, CORPUS=pods, OBJECTS=20000; bin/*.pprof

@@ -55,6 +55,7 @@ func (b *bench) cases(ctx context.Context) error {
 const (
 	podsNATS     = "20k pods, core NATS"
 	podsNone     = "1k pods, no sink"
+	podsStdout   = "1k pods, stdout"
 	manyPods     = "100k pods, no sink"
 	manyMetadata = "100k pods, metadata informer"
 	// onControlPlane is not at saturation.
@@ -80,7 +81,7 @@ func (b *bench) saturations() []saturation {
 		{podsNone, pods(1_000), noSink, everyone, b.times(5), updates},
 		{manyPods, pods(100_000), noSink, []kind{informd, floor}, b.times(3), updates},
 		{manyMetadata, pods(100_000), noSink, []kind{baselineMetadata}, 1, updates},
-		{"1k pods, stdout", pods(1_000), stdoutSink, pair, b.times(3), updates},
+		{podsStdout, pods(1_000), stdoutSink, pair, b.times(3), updates},
 		{"1k pods, JetStream", pods(1_000), jetStream, pair, b.times(3), updates},
 		{"1k pods, webhook", pods(1_000), webhookSink, pair, b.times(3), updates},
 		{podsMemory, pods(1_000), noSink, []kind{informdMemory}, b.times(3), map[kind]int{informdMemory: b.size(20_000)}},

@@ -56,6 +56,7 @@ func main() {
 	flag.BoolVar(&b.quick, "quick", false, "test the harness with small and short runs")
 	flag.StringVar(&b.only, "run", "", "run only the cases whose name matches this regular expression")
 	flag.StringVar(&b.json, "json", "", "`file` for the results")
+	flag.StringVar(&b.quoted, "figures", "", "`file` of the figures that the docs quote; needs a run of all cases")
 	flag.IntVar(&b.rounds, "rounds", 0, "rounds of each comparison (default: 0, the number of the case)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -76,7 +77,7 @@ type bench struct {
 	root                                   string
 	informd, floor, baseline, cached, self string
 	quick                                  bool
-	only, json                             string
+	only, json, quoted                     string
 	rounds                                 int
 
 	began time.Time

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -69,10 +70,14 @@ func (b *bench) report(ctx context.Context, to io.Writer) error {
 	results.print(to)
 	fmt.Fprintln(to)
 	b.details().print(to)
-	if b.json == "" {
-		return nil
+	var failed []error
+	if b.json != "" {
+		failed = append(failed, b.writeJSON(about))
 	}
-	return b.writeJSON(about)
+	if b.quoted != "" {
+		failed = append(failed, b.writeFigures(b.quoted, about))
+	}
+	return errors.Join(failed...)
 }
 
 // details are the medians of every client of every case.

@@ -109,6 +109,16 @@ func (c *client) isLive(ctx context.Context) (bool, error) {
 	return live > 0, nil
 }
 
+// ofRestarts returns a figure of the restarts with so many objects.
+func (b *bench) ofRestarts(objects int, figure func(restartRun) float64) (values []float64) {
+	for _, r := range b.restarts {
+		if r.Objects == b.size(objects) {
+			values = append(values, figure(r))
+		}
+	}
+	return values
+}
+
 // judgeRestarts makes the rows of restarts.
 func (b *bench) judgeRestarts() {
 	for _, of := range []struct {
@@ -116,14 +126,7 @@ func (b *bench) judgeRestarts() {
 		name                  string
 		live, livePeak, first float64
 	}{{200_000, "200k", 1.5, 100, 100}, {1_000_000, "1M", 6, 350, math.NaN()}} {
-		pick := func(figure func(restartRun) float64) (values []float64) {
-			for _, r := range b.restarts {
-				if r.Objects == b.size(of.objects) {
-					values = append(values, figure(r))
-				}
-			}
-			return values
-		}
+		pick := func(figure func(restartRun) float64) []float64 { return b.ofRestarts(of.objects, figure) }
 		b.rows = append(b.rows,
 			row{Metric: "first list, " + of.name + " Pods: CPU per object", Unit: " us", Required: 30, Aim: math.NaN(), Values: pick(func(r restartRun) float64 { return r.Listed })},
 			row{Metric: "RSS, " + of.name + " Pods, stdout", Unit: " MiB", Required: of.first, Aim: math.NaN(), Values: pick(func(r restartRun) float64 { return r.RSS }), Absolute: "peak " + number(spreadOf(pick(func(r restartRun) float64 { return r.Peak })).Median)},

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// quotedNames are the names of the figures of this program in docs/figures.json.
+func quotedNames(t *testing.T) []string {
+	t.Helper()
+	for _, m := range readMeasurements(t, "../../docs/figures.json") {
+		if m.Command == benchCommand {
+			return slices.Sorted(maps.Keys(m.Figures))
+		}
+	}
+	t.Fatal("docs/figures.json has no figures of " + benchCommand)
+	return nil
+}
+
+func readMeasurements(t *testing.T, path string) (all []measurement) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Clean(path))
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestWriteFigures: a run of all cases replaces the figures of this program, and keeps those of other
+// commands. A run of some cases, or a quick one, changes nothing.
+func TestWriteFigures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "figures.json")
+	const before = `[{"command":"make bench","date":"2026-01-01","figures":{"old":{"median":1}}},{"command":"other","figures":{"kept":{"median":2}}}]`
+	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{began: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), idleShares: make(map[idleCase][]float64)}
+	if err := b.writeFigures(path, "machine; version"); err == nil {
+		t.Error("a run that measured nothing wrote figures")
+	}
+	measured := phase{Events: 1000, CPU: 33_333 * time.Microsecond, Wall: time.Second}
+	for _, k := range []kind{informd, baseline} {
+		for _, of := range []string{podsNATS, podsNone, podsStdout, manyPods} {
+			b.runs = append(b.runs, run{Case: of, Client: k, Sync: measured, Stream: measured, RSS: 74.123456})
+		}
+	}
+	for _, k := range []kind{informd, informdMemory, baseline, floorHTTP1} {
+		for _, rate := range eventRates() {
+			b.rateRuns = append(b.rateRuns, rateRun{Client: k, Rate: rate, CPU: 1})
+		}
+	}
+	b.restarts = []restartRun{{Objects: 200_000, RSS: 1, Live: 1, LivePeak: 1}, {Objects: 1_000_000, RSS: 1, Live: 1, LivePeak: 1}}
+	for _, one := range idleCases() {
+		b.idleShares[one] = []float64{1}
+	}
+	b.quick = true
+	if err := b.writeFigures(path, "machine; version"); err == nil {
+		t.Error("a quick run wrote figures")
+	}
+	if after := readMeasurements(t, path); len(after) != 2 || after[0].Figures["old"].Median != 1 {
+		t.Errorf("a refused run changed the file: %+v", after)
+	}
+	b.quick = false
+	if err := b.writeFigures(path, "machine; version"); err != nil {
+		t.Fatal(err)
+	}
+	after := readMeasurements(t, path)
+	if len(after) != 2 || after[1].Figures["kept"].Median != 2 || after[0].Revision != "version" || after[0].Machine != "machine" || after[0].Date != "2026-11-28" {
+		t.Fatalf("the file is %+v", after)
+	}
+	if names, want := slices.Sorted(maps.Keys(after[0].Figures)), quotedNames(t); !slices.Equal(names, want) {
+		t.Errorf("figures %q, want those of docs/figures.json: %q", names, want)
+	}
+	if got := after[0].Figures["nats.informd.update"]; got.Median != 33.33 || got.Unit != "us" || got.Rounds != 1 {
+		t.Errorf("CPU per event is %+v", got)
+	}
+	if got := after[0].Figures["many.informd.rss"]; got.Median != 74.12 {
+		t.Errorf("RSS is %+v", got)
+	}
+}

@@ -23,6 +23,9 @@ func objectName(e *event.Event) string {
 	return strings.Join(slices.DeleteFunc([]string{resource, e.Namespace, e.Name}, func(s string) bool { return s == "" }), "/")
 }
 
+// shownTime is a time of the past in tables, as --at takes it.
+func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 // printGaps writes gap events for people, in their order.
 func printGaps(out io.Writer, all []event.Event) error {
 	if len(all) == 0 {
@@ -40,7 +43,7 @@ func printGaps(out io.Writer, all []event.Event) error {
 			lost = "-"
 		}
 		rows = append(rows, []string{
-			e.Time.Local().Format(time.DateTime), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
+			shownTime(e.Time), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
 		})
 	}
 	return align(out, rows)
@@ -56,7 +59,7 @@ func printHistory(out io.Writer, all []event.Event, limit int) error {
 	var before []byte
 	for i := range all {
 		e := &all[i]
-		row := []string{e.Time.Local().Format(time.DateTime), string(e.Op), fmt.Sprint(e.ResourceVersion), managerOf(e), "-"}
+		row := []string{shownTime(e.Time), string(e.Op), fmt.Sprint(e.ResourceVersion), managerOf(e), "-"}
 		if now := e.Object(); now != nil {
 			if changes := changedValues(before, now); before != nil && len(changes) > 0 {
 				var paths []string

@@ -57,7 +57,7 @@ func TestAt(t *testing.T) {
 
 // TestGaps: a row says whom a gap concerns, and what is lost.
 func TestGaps(t *testing.T) {
-	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.Local)
+	at := time.Date(2026, 11, 20, 11, 0, 0, 0, time.FixedZone("CET", 3600))
 	var out strings.Builder
 	err := printGaps(&out, []event.Event{
 		{Op: event.Gap, Time: at, Target: "core/pods", Gap: &event.GapInfo{From: 3, To: 9, Reason: "expired", Recovered: event.RecoveredPartial}},
@@ -66,9 +66,9 @@ func TestGaps(t *testing.T) {
 	})
 	want := []string{
 		"TIME TARGET SINK REASON LOST RECOVERED",
-		"2026-11-20 10:00:00 core/pods - expired (3,9] partial",
-		"2026-11-20 10:00:00 * bus trimmed 4 events state",
-		"2026-11-20 10:00:00 * bus destination - state",
+		"2026-11-20T10:00:00Z core/pods - expired (3,9] partial",
+		"2026-11-20T10:00:00Z * bus trimmed 4 events state",
+		"2026-11-20T10:00:00Z * bus destination - state",
 	}
 	var got []string
 	for line := range strings.Lines(out.String()) {

@@ -102,7 +102,7 @@ function tiles(s) {
 
 function sinks(s) {
   keyed($("sinks"), [...s.sinks].sort(worst), (k) => k.name, () => el("tr"), (row, k) => cells(row,
-    [k.name, "name"], [k.type], [k.state, "", `badge ${mood(k.state)}`], [number(k.lagEvents), "n"], [number(k.lagSeconds), "n"],
+    [k.name, "name"], [k.type], [k.state, "", `badge ${mood(k.state)}`], [number(k.lagEvents), "n"], [span(k.lagSeconds), "n"],
     [number(k.delivered), "n"], [number(k.filtered), "n"], [number(k.refused), "n"], [number(k.retries), "n"],
     [k.lastError ? `${since(k.lastErrorAt)}: ${k.lastError}` : "", "text"]));
 }

@@ -104,7 +104,7 @@ func arrows() map[string]arrow {
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
 			except: ours("pkg/journal/journaltest"),
-			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/private"),
+			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/display", "internal/private"),
 		},
 		"pkg/connection": {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
 		"pkg/dynwatch": {

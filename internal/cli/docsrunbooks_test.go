@@ -44,7 +44,14 @@ func TestDocsRunbooks(t *testing.T) {
 			}
 		}
 	}
-	reasons := gapReasons(t)
+	for _, alert := range inCode(t, regexp.MustCompile(`AlertRunbook\("(\w+)"\)`), "../../pkg", "../../internal") {
+		if address := display.AlertRunbook(alert); !leadsToEntry(address) {
+			t.Errorf("a log line leads to %s, which is no entry", address)
+		}
+	}
+	// These are all reasons that the code gives to gaps.
+	form := regexp.MustCompile(`(?:\bReason\w+ += |GapInfo\{Reason: |GapRunbook\()"([a-z-]+)"`)
+	reasons := inCode(t, form, "../../pkg/dynwatch", "../../pkg/journal", "../../internal")
 	if alerts < 10 || len(reasons) < 10 {
 		t.Errorf("found %d alerts, %d reasons only", alerts, len(reasons))
 	}
@@ -55,19 +62,17 @@ func TestDocsRunbooks(t *testing.T) {
 	}
 }
 
-// gapReasons are the reasons that the code gives to gaps.
-func gapReasons(t *testing.T) []string {
+// inCode returns what the group of a form matches in the code below some directories, tests left out.
+func inCode(t *testing.T, form *regexp.Regexp, roots ...string) (found []string) {
 	t.Helper()
-	form := regexp.MustCompile(`(?:\bReason\w+ += |GapInfo\{Reason: )"([a-z-]+)"`)
-	var reasons []string
-	for _, root := range []string{"../../pkg/dynwatch", "../../pkg/journal", "../../internal/daemon"} {
+	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			text, err := os.ReadFile(filepath.Clean(path))
-			for _, found := range form.FindAllStringSubmatch(string(text), -1) {
-				reasons = append(reasons, found[1])
+			for _, match := range form.FindAllStringSubmatch(string(text), -1) {
+				found = append(found, match[1])
 			}
 			return err
 		})
@@ -75,5 +80,5 @@ func gapReasons(t *testing.T) []string {
 			t.Fatal(err)
 		}
 	}
-	return reasons
+	return found
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/dynwatch"
@@ -181,7 +182,8 @@ func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Co
 		return wait.PollUntilContextCancel(ctx, rejectPause, true, func(ctx context.Context) (bool, error) {
 			err := letters.WriteSource(ctx, letter)
 			if err != nil && ctx.Err() == nil {
-				logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err)
+				logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err,
+					"runbook", display.AlertRunbook("InformdObjectRejected"))
 			}
 			return err == nil, nil
 		})

@@ -137,7 +137,8 @@ func (d *Daemon) fail(now context.Context, p *pipeline) error {
 	if lost {
 		d.logger.Warn("delivery ends; following the next leader", "err", err)
 	} else {
-		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
+		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err,
+			"runbook", display.AlertRunbook("InformdJournalUnusable"))
 	}
 	over, cancel := context.WithCancelCause(now)
 	cancel(err)

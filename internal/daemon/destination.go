@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -201,7 +202,7 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 	p, name := d.pipeline, one.Name()
 	return of.declareOnce(func() error {
 		p.logger.Warn("sink destination replaced; sending a gap and all objects",
-			"sink", name, "was", was, "is", of.identity)
+			"sink", name, "was", was, "is", of.identity, "runbook", display.GapRunbook("destination"))
 		gap := event.Event{
 			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Cluster: p.config.Cluster, Target: event.AllTargets,

@@ -89,7 +89,8 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	r.note(seen, err)
 	if err != nil {
-		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path)
+		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path,
+			"runbook", display.AlertRunbook("InformdReloadFailed"))
 		logMistakes(r.logger, err)
 		return admin.Reload{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -75,6 +76,9 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 		}
 		if got := g.logs.count("ERROR"); got != 1 {
 			t.Errorf("%d errors in the log, want one for the first dead letter", got)
+		}
+		if g.logs.count("runbook="+display.AlertRunbook("InformdDeadLetters")+" ") == 0 {
+			t.Error("the error does not lead to its runbook")
 		}
 		g.drain(t, time.Second)
 	})

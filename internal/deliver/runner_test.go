@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
@@ -215,6 +216,9 @@ func TestBackoff(t *testing.T) {
 		}
 		if g.logs.count("sink unavailable") != 1 || g.logs.count("sink recovered") != 1 || g.logs.count("level=") != 2 {
 			t.Errorf("the log should have one line for the begin and one for the end:\n%s", &g.logs.b)
+		}
+		if g.logs.count("runbook="+display.AlertRunbook("InformdSinkDown")+"\n") != 1 {
+			t.Errorf("the line for the begin does not lead to its runbook:\n%s", &g.logs.b)
 		}
 		if got := g.Status(); got.State != deliver.Running || got.Retries != failures || got.LastError != errDown.Error() {
 			t.Errorf("status = %+v", got)

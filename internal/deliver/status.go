@@ -107,7 +107,7 @@ func (h *health) failed(err error, first bool) {
 	h.since = time.Now()
 	if h.warned.IsZero() || h.since.Sub(h.warned) >= quietTime {
 		h.warned = h.since
-		h.logger.Warn("sink unavailable; retrying", said(err)...)
+		h.logger.Warn("sink unavailable; retrying", append(said(err), "runbook", display.AlertRunbook("InformdSinkDown"))...)
 	}
 }
 
@@ -151,7 +151,9 @@ func (h *health) deadLetter(err error, id, path string) {
 	if h.status.DeadLetters++; h.status.DeadLetters == 1 {
 		level = slog.LevelError
 	}
-	h.logger.Log(context.Background(), level, message, append([]any{"id", id, "path", path, "next", "informd deadletters list"}, said(err)...)...)
+	h.logger.Log(context.Background(), level, message, append([]any{
+		"id", id, "path", path, "next", "informd deadletters list", "runbook", display.AlertRunbook("InformdDeadLetters"),
+	}, said(err)...)...)
 }
 
 // said are the attributes of an error, with the destination's answer: only the log has that.
@@ -183,7 +185,8 @@ func (h *health) panicked(p *panicError) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.panics++; h.panics == 1 {
-		h.logger.Error("sink panicked; retrying its events one by one", "err", p, "stack", string(p.stack))
+		h.logger.Error("sink panicked; retrying its events one by one", "err", p, "stack", string(p.stack),
+			"runbook", display.AlertRunbook("InformdSinkPanic"))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -205,7 +206,7 @@ func (c *candidate) take(ctx context.Context, now record, fit bool) (time.Durati
 	}
 	if !fit {
 		c.options.Logger.Error("no replica has all of the log; taking over with what is here: all targets take their first list again, and sinks get a gap",
-			"lease", c.options.Lease, "leader", now.leader)
+			"lease", c.options.Lease, "leader", now.leader, "runbook", display.GapRunbook("journal"))
 		if err := c.mirror.Distrust(); err != nil {
 			return 0, nil, err
 		}
@@ -265,7 +266,8 @@ func (c *candidate) copy(ctx context.Context, f *following) {
 		f.whole.Store(false)
 		if !reported {
 			reported = true
-			c.options.Logger.Warn("log not copied; retrying", "leader", f.leader.address, "err", err)
+			c.options.Logger.Warn("log not copied; retrying", "leader", f.leader.address, "err", err,
+				"runbook", display.AlertRunbook("InformdNoFollowerInSync"))
 		}
 		select {
 		case c.broken <- struct{}{}:

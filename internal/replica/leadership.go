@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -294,7 +295,8 @@ func listed(before []string, now journal.Following) (inSync, gone []string) {
 
 func (l *Leadership) release(j *journal.Journal, followers []string) {
 	for _, name := range followers {
-		l.logger.Warn("follower too slow; new objects do not wait for it any more", "follower", name)
+		l.logger.Warn("follower too slow; new objects do not wait for it any more", "follower", name,
+			"runbook", display.AlertRunbook("InformdNoFollowerInSync"))
 		j.Release(name)
 	}
 }

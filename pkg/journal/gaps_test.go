@@ -2,11 +2,14 @@ package journal_test
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -14,7 +17,8 @@ import (
 // TestGapsStay: the gaps of targets and those that a sink alone got are in the history, in their
 // order, also for a later process. Of a sink the newest 16 stay.
 func TestGapsStay(t *testing.T) {
-	l := newLogTest(t, history(1))
+	var log strings.Builder
+	l := newLogTest(t, history(1), func(c *journal.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	fast, slow := l.cursor("fast", journal.FromNow), l.cursor("slow", journal.FromNow)
 	l.add("added a", "added b")
 	l.commit(slow)
@@ -52,6 +56,10 @@ func TestGapsStay(t *testing.T) {
 	}))
 	if diff := cmp.Diff([]string{"trimmed slow", "expired "}, got); diff != "" || kept != lacks || lacks == 0 {
 		t.Errorf("gaps (-want +got):\n%s; they count %d events, the sink lacks %d", diff, kept, lacks)
+	}
+
+	if !strings.Contains(log.String(), "runbook="+display.GapRunbook("trimmed")+"\n") {
+		t.Errorf("the log does not lead to the runbook of the gap:\n%s", log.String())
 	}
 
 	slow = l.cursor("slow", journal.FromNow)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
@@ -116,7 +117,8 @@ func (j *Journal) reportFull(stats wal.Stats) {
 	case !g.said && time.Since(g.full) > fullFor:
 		g.said = true
 		j.config.Logger.Error("journal full; watches paused until space is free", "bytes", stats.Bytes, "max_bytes", stats.Limit,
-			"next", "raise journal.maxBytes, or have the sinks deliver what they lack")
+			"next", "raise journal.maxBytes, or have the sinks deliver what they lack",
+			"runbook", display.AlertRunbook("InformdTargetBlocked"))
 	}
 }
 

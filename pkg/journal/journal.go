@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -71,7 +72,8 @@ func Open(c Config) (*Journal, error) {
 	}
 	if r := &j.log.Recovery; r.Damaged() {
 		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
-			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync")
+			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync",
+			"runbook", display.AlertRunbook("InformdJournalLostEvents"))
 	}
 	j.dir = d
 	j.keep()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
@@ -211,7 +212,8 @@ func (c *Cursor) trimmed(from, to, count uint64) Entry {
 	if c.journal.log.Damaged(from, to) {
 		next = "the journal was damaged: check the disk of journal.dir"
 	}
-	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next)
+	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next,
+		"runbook", display.GapRunbook("trimmed"))
 	e := event.Event{
 		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Cluster: c.journal.config.Cluster, Target: event.AllTargets,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/keys"
@@ -100,7 +101,8 @@ func (j *Journal) compact(ctx context.Context) {
 
 func (j *Journal) compactFailed(err error) {
 	if disk.IsFull(err) {
-		j.config.Logger.Warn("journal not compacted; the disk is full", "err", err, "next", "free space on the disk of journal.dir")
+		j.config.Logger.Warn("journal not compacted; the disk is full", "err", err, "next", "free space on the disk of journal.dir",
+			"runbook", display.AlertRunbook("InformdTargetBlocked"))
 		return
 	}
 	j.config.Logger.Error("journal not compacted; the process ends, and the next one continues", "err", err)
@@ -168,7 +170,8 @@ func (j *Journal) report(p *policy) {
 		shown[i] = fmt.Sprintf("%s: %d events", worst[i], p.lost[worst[i]])
 	}
 	j.config.Logger.Warn("journal nearly full; unread events of large namespaces removed",
-		"largest", shown, "namespaces", len(worst), "count", count, "next", "raise journal.maxBytes; sinks that miss events get a gap")
+		"largest", shown, "namespaces", len(worst), "count", count, "next", "raise journal.maxBytes; sinks that miss events get a gap",
+		"runbook", display.AlertRunbook("InformdHistoryDropped"))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	addDropped(j.dropped, p.lost)

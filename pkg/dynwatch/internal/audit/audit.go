@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -130,7 +131,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.Clean, Reason: recovery.ReasonAudit, Unsure: diverged == 0}
 	if diverged > 0 {
 		t.Logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.Clean,
-			"next", "report it with the log lines of the objects")
+			"next", "report it with the log lines of the objects", "runbook", display.AlertRunbook("InformdAuditDivergence"))
 	}
 	return ErrDiverged
 }

@@ -178,5 +178,8 @@ func (t *Feed) SetState(state status.State, reason string) {
 	if reason != "" {
 		attrs = append(attrs, slog.String("reason", display.Reason(reason)))
 	}
+	if state == status.Forbidden || state == status.Degraded {
+		attrs = append(attrs, slog.String("runbook", display.AlertRunbook("InformdTargetNotWatched")))
+	}
 	t.Logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }

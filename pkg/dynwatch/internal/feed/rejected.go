@@ -36,7 +36,8 @@ func (t *Feed) Reject(ctx context.Context, bad *frame.Malformed) error {
 	}
 	t.Status.Rejected.Add(1)
 	t.Logger.Error("object rejected; stored as a dead letter", "namespace", display.Reason(bad.Namespace), "name", display.Reason(bad.Name),
-		"resource_version", bad.ResourceVersion, "reason", display.Reason(bad.Reason))
+		"resource_version", bad.ResourceVersion, "reason", display.Reason(bad.Reason),
+		"runbook", display.AlertRunbook("InformdObjectRejected"))
 	t.Status.Block()
 	defer t.Status.Unblock()
 	if err := t.StoreRejected(ctx, bad); err != nil {

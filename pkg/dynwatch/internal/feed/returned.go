@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -65,6 +66,7 @@ func (t *Feed) meetFormer(ctx context.Context, o *frame.Object) error {
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("deleted objects returned; starting an epoch and a gap",
-		"namespace", o.Namespace, "name", o.Name, "epoch", t.Epoch, "from", gap.From, "to", gap.To)
+		"namespace", o.Namespace, "name", o.Name, "epoch", t.Epoch, "from", gap.From, "to", gap.To,
+		"runbook", display.GapRunbook(gap.Reason))
 	return t.EmitGap(ctx, gap)
 }

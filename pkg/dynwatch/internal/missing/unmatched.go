@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -33,7 +34,8 @@ func (t *Decider) Declare(ctx context.Context, g event.GapInfo) error {
 	if !t.Coverage.Declares(g) {
 		return nil
 	}
-	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered)
+	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered,
+		"runbook", display.GapRunbook(g.Reason))
 	return t.EmitGap(ctx, g)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -224,7 +225,8 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.Logger.Warn("history lost; declaring a gap", "reason", l.Reason, "from", l.From, "to", to, "recovered", gap.Recovered)
+		t.Logger.Warn("history lost; declaring a gap", "reason", l.Reason, "from", l.From, "to", to, "recovered", gap.Recovered,
+			"runbook", display.GapRunbook(l.Reason))
 	} else {
 		t.Logger.Info("no revision is missing; no gap", "to", to)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -112,7 +113,8 @@ func (t *Resolver) endAll(ctx context.Context, reason string, at uint64) error {
 		}
 	}
 	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
-	t.Logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to)
+	t.Logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to,
+		"runbook", display.GapRunbook(reason))
 	return t.EmitGap(ctx, gap)
 }
 

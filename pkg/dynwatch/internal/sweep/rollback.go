@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
@@ -122,7 +123,7 @@ func (t *Sweeper) rollBack() {
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,
-		"next", "if no administrator restored etcd, check its members")
+		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(recovery.ReasonRollback))
 	l := &recovery.Lost{Phase: recovery.Reconciling, From: t.Cursor, Reason: recovery.ReasonRollback}
 	if t.Lost != nil && t.Lost.Phase != recovery.Asking {
 		l.From, l.Blind = t.Lost.From, t.Lost.Blind // that gap is not declared yet

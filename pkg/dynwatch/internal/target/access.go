@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
@@ -37,7 +38,8 @@ func (t *Target) review(ctx context.Context, r *access.Reviews) (answered bool) 
 	}
 	if t.Status.SetMissing(missing) {
 		t.Logger.Error("permissions missing; apply the output of `informd rbac`",
-			"verbs", missing, "namespace", cmp.Or(t.Spec.Namespace, anyNamespace))
+			"verbs", missing, "namespace", cmp.Or(t.Spec.Namespace, anyNamespace),
+			"runbook", display.AlertRunbook("InformdTargetNotWatched"))
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -141,7 +142,8 @@ func (t *Target) complete(ctx context.Context, rv uint64) error {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.Logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered)
+		t.Logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered,
+			"runbook", display.GapRunbook(recovery.ReasonJournal))
 	}
 	if err := t.EmitBound(ctx, event.Synced, t.First.Run, rv, false); err != nil {
 		return err

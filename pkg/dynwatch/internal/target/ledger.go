@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -52,7 +53,8 @@ func (t *Target) restore(ctx context.Context) error {
 	t.Restored = true
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	if unreadable != nil {
-		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
+		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable,
+			"runbook", display.GapRunbook(recovery.ReasonJournal))
 	}
 	m := r.Mark
 	t.Epoch = max(t.Epoch, m.Epoch)
@@ -75,7 +77,8 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 		t.boundsMissing = t.runs.Next()
 		t.Distrust(recovery.ReasonSelection)
 	case !r.Marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
-		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
+		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal,
+			"runbook", display.GapRunbook(recovery.ReasonJournal))
 		t.First.Lost = true
 		// An answer from before the cursor is of another history. The newest event of the
 		// log counts even if the mark knows a newer epoch, of which the log has lost all

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -70,7 +71,8 @@ func (t *Target) stuck(ctx context.Context) error {
 	p.Stuck++
 	t.Status.Stuck.Add(1)
 	if p.Stuck == 1 {
-		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.Cursor, "head", p.Head)
+		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.Cursor, "head", p.Head,
+			"runbook", display.GapRunbook(recovery.ReasonBehind))
 		return listwatch.ErrStuck
 	}
 	rv, same, err := t.MatchesList(ctx)
@@ -130,7 +132,8 @@ func (t *Target) compareEnded(ctx context.Context) error {
 
 // fallBehind has a list replace what the watch does not bring.
 func (t *Target) fallBehind() {
-	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor)
+	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor,
+		"runbook", display.GapRunbook(recovery.ReasonBehind))
 	if l := t.Lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
 		return

@@ -2,10 +2,8 @@ package webhook
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,6 +15,7 @@ import (
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
+	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
 const (
@@ -28,9 +27,6 @@ const (
 	lanes          = 8
 	defaultTimeout = 10 * time.Second
 	maxBatch       = 1000
-	// maxHeaderBytes is the limit of the headers of an answer.
-	maxHeaderBytes = 64 << 10
-	idleTimeout    = 90 * time.Second
 )
 
 // Driver returns the webhook sink type.
@@ -82,7 +78,7 @@ type Signing struct {
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := append(c.validateURL(), c.validateHeaders()...)
+	problems := append(c.validateURL(), endpoint.ValidateHeaders(c.Headers, c.Auth, c.reserved)...)
 	add := func(key, format string, args ...any) {
 		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
 	}
@@ -101,20 +97,15 @@ func (c *Config) Validate() []sink.Problem {
 
 // validateURL never shows the URL: it may hold a secret.
 func (c *Config) validateURL() []sink.Problem {
-	message := ""
-	u, err := url.Parse(c.URL.Reveal())
-	switch {
-	case c.URL.Reveal() == "":
-		message = "is required: the address of the endpoint, as in https://example.com/events"
-	case err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		message = "is not an address like https://example.com/events"
-	case u.Fragment != "":
-		message = "has a fragment (#...), which is never sent; remove it"
-	case u.Scheme == "http" && !connection.Loopback(u.Hostname()) && !c.AllowHTTP:
-		message = "would send events without TLS over the network; use https://, or set allowHTTP: true"
-	case c.BlockPrivateAddresses && privateLiteral(u.Hostname()) != "":
-		message = "has " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
-	default:
+	const example = "https://example.com/events"
+	message := endpoint.WrongURL(c.URL.Reveal(), example, c.AllowHTTP)
+	if message == "" && c.BlockPrivateAddresses {
+		u, err := url.Parse(c.URL.Reveal())
+		if err == nil && privateLiteral(u.Hostname()) != "" {
+			message = "has " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
+		}
+	}
+	if message == "" {
 		return nil
 	}
 	return []sink.Problem{{Key: "url", Message: message}}
@@ -128,52 +119,18 @@ func privateLiteral(host string) string {
 	return privateKind(address)
 }
 
-func (c *Config) urlHasUser() bool {
-	u, err := url.Parse(c.URL.Reveal())
-	return err == nil && u.User != nil
-}
-
-func (c *Config) validateHeaders() []sink.Problem {
-	var problems []sink.Problem
-	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		value, message := c.Headers[name], ""
-		canonical := http.CanonicalHeaderKey(name)
-		switch {
-		case name == "" || strings.ContainsFunc(name, badInName):
-			message = "is not a header name: letters, digits and !#$%&'*+-.^_`|~ only"
-		case seen[canonical]:
-			message = "is set twice in different spelling; keep one"
-		case reserved(canonical) || c.Format != CloudEvents && strings.HasPrefix(canonical, "Ce-"):
-			message = "is set by informd itself; remove it"
-		case canonical == "Authorization" && c.Auth.Wanted():
-			message = "is set by auth, too; keep one"
-		case strings.ContainsFunc(value.Reveal(), badInValue):
-			message = "has a line break or another control character in its value; remove it"
-		}
-		seen[canonical] = true
-		if message != "" {
-			problems = append(problems, sink.Problem{Key: "headers." + name, Message: message})
-		}
+// validateAuth checks that there is one credential, which HTTP can carry.
+func (c *Config) validateAuth() []sink.Problem {
+	problems := endpoint.ValidateAuth("a webhook", c.Auth)
+	if c.Auth.Wanted() && endpoint.HasUser(c.URL.Reveal()) {
+		problems = append(problems, sink.Problem{Key: "auth", Message: "url has a user already; keep one"})
 	}
 	return problems
 }
 
-func badInName(r rune) bool {
-	const others = "!#$%&'*+-.^_`|~"
-	alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-	return !alphanumeric && !strings.ContainsRune(others, r)
-}
-
-func badInValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// reserved reports whether informd or the protocol sets a header, in its canonical form.
-func reserved(name string) bool {
-	switch name {
-	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return strings.HasPrefix(name, "Webhook-")
+// reserved reports whether a webhook sets a header itself, by its canonical name.
+func (c *Config) reserved(name string) bool {
+	return strings.HasPrefix(name, "Webhook-") || c.Format != CloudEvents && strings.HasPrefix(name, "Ce-")
 }
 
 // Destination implements [sink.Destined].
@@ -190,14 +147,15 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client = &http.Client{
-		Transport:     c.transport(config),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	s.client = endpoint.NewClient(s.url, c.Timeout, lanes, config, func(transport *http.Transport, dialer *net.Dialer) {
+		if c.BlockPrivateAddresses {
+			dialer.Control, transport.Proxy = refusePrivate, refuseProxy(transport.Proxy)
+		}
+	})
 	if _, err := s.signer.secrets(); err != nil {
 		return nil, err
 	}
-	if _, err := s.credential.header(); err != nil {
+	if _, err := s.credential.Header(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -205,7 +163,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 
 // endpoint makes a sink without a client: it makes requests and sends none.
 func (c *Config) endpoint(env sink.Env) (*webhook, error) {
-	endpoint, err := url.Parse(c.URL.Reveal())
+	address, err := url.Parse(c.URL.Reveal())
 	if err != nil {
 		return nil, errors.New("url is not an address") // err would show it
 	}
@@ -215,33 +173,10 @@ func (c *Config) endpoint(env sink.Env) (*webhook, error) {
 	}
 	return &webhook{
 		config:     c,
-		url:        endpoint,
+		url:        address,
 		agent:      "informd/" + env.Cluster,
 		signer:     signer{file: c.Signing.KeyFile},
 		encoder:    encoder,
-		credential: credential{auth: c.Auth},
+		credential: endpoint.NewCredential(c.Auth),
 	}, nil
-}
-
-func (c *Config) transport(config *tls.Config) *http.Transport {
-	dialer, proxy := &net.Dialer{Timeout: c.Timeout}, http.ProxyFromEnvironment
-	if c.BlockPrivateAddresses {
-		dialer.Control, proxy = refusePrivate, refuseProxy(proxy)
-	}
-	return &http.Transport{
-		Proxy:           proxy,
-		TLSClientConfig: config,
-		// A request that ends does not end the making of its connection, which
-		// later requests could use: it needs limits of its own.
-		DialContext:         dialer.DialContext,
-		TLSHandshakeTimeout: c.Timeout,
-		// All requests share one HTTP/2 connection, and a timeout ends only the
-		// request: who finds out that the connection is dead is the ping.
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // of answers, which nobody reads
-		MaxIdleConnsPerHost:    lanes,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
 }

@@ -4,20 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
-const (
-	byTime = "the time of the attempt"
-	hidden = "<redacted>"
-)
+const byTime = "the time of the attempt"
 
 // Render implements [sink.Renderer]. If the signing keys or the credential cannot be
 // read, as on another machine than informd's, a note says so in place of them.
@@ -27,9 +22,9 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 		return sink.Rendered{}, err
 	}
 	secrets, unsigned := s.signer.secrets()
-	_, anonymous := s.credential.header()
+	_, anonymous := s.credential.Header()
 	if anonymous != nil {
-		s.credential.auth = connection.Auth{}
+		s.credential = endpoint.NewCredential(connection.Auth{})
 	}
 	// It is never sent: its context has nothing to end.
 	request, err := s.request(context.Background(), []event.Event{*e}, secrets)
@@ -55,22 +50,11 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 
 // shown are the headers of a request, without what is secret in them.
 func (c *Config) shown(headers http.Header) []sink.Header {
-	var all []sink.Header
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		h := sink.Header{Name: name, Value: strings.Join(headers[name], ", ")}
-		switch name {
-		case "Webhook-Timestamp", "Webhook-Signature":
-			h.Varies = byTime
+	all := endpoint.Shown(headers, c.Headers)
+	for i := range all {
+		if name := all[i].Name; name == "Webhook-Timestamp" || name == "Webhook-Signature" {
+			all[i].Varies = byTime
 		}
-		if name == "Authorization" {
-			h.Value = hidden
-		}
-		for own := range c.Headers {
-			if http.CanonicalHeaderKey(own) == name {
-				h.Value = hidden
-			}
-		}
-		all = append(all, h)
 	}
 	return all
 }

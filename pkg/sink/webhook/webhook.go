@@ -3,12 +3,9 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"time"
@@ -16,14 +13,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
-)
-
-const (
-	// maxAnswer is how much of an answer is read, so that the connection can be
-	// used again; more costs the connection.
-	maxAnswer = 64 << 10
-	// drainTimeout is how long that may take once the status is known.
-	drainTimeout = time.Second
+	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
 // webhook is an open endpoint. Write may be called concurrently.
@@ -32,10 +22,10 @@ type webhook struct {
 	url        *url.URL
 	agent      string
 	signer     signer
-	credential credential
+	credential *endpoint.Credential
 	encoder    *compress.Encoder
-	client     *http.Client
-	trust      trust
+	client     *endpoint.Client
+	trust      endpoint.Trust
 }
 
 // Write implements [sink.Sink]: request after request, each with up to
@@ -85,10 +75,10 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 	if err != nil {
 		return err
 	}
-	response, err := s.send(request)
+	response, err := s.client.Send(request)
 	if err != nil {
 		failed := s.explain(ctx, attempt, err)
-		if beyondPeer(err) && longHeaders(request.Header) {
+		if endpoint.BeyondPeer(err) && longHeaders(request.Header) {
 			return sink.Permanent(failed)
 		}
 		return failed
@@ -98,39 +88,21 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 		// The body is the connection itself: a read from it ends with neither context nor deadline.
 		return s.refusal(response, nil, len(events))
 	}
-	answer := readAnswer(response.Body, cancel)
+	answer := endpoint.ReadAnswer(response.Body, cancel)
 	if response.StatusCode/100 == 2 {
-		s.trust.accepted()
+		s.trust.Accepted()
 		return nil
 	}
 	if response.StatusCode == http.StatusUnauthorized {
-		s.credential.refused()
+		s.credential.Refused()
 	}
 	return s.refusal(response, answer, len(events))
-}
-
-// send sends the request, and once more if it fails on a connection that was idle: endpoints close
-// those when they like, also while a request is on its way, which says nothing about either.
-func (s *webhook) send(request *http.Request) (*http.Response, error) {
-	idle := false
-	ctx := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
-		GotConn: func(conn httptrace.GotConnInfo) { idle = conn.WasIdle },
-	})
-	response, err := s.client.Do(request.WithContext(ctx))
-	if err == nil || !idle || ctx.Err() != nil || beyondPeer(err) {
-		return response, err
-	}
-	s.client.CloseIdleConnections() // the endpoint may have closed them, too
-	if request.Body, err = request.GetBody(); err != nil {
-		return nil, err
-	}
-	return s.client.Do(request)
 }
 
 // request makes the request. Its body is a copy: the transport may still read it
 // when Write has returned.
 func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][]byte) (*http.Request, error) {
-	authorization, err := s.credential.header()
+	authorization, err := s.credential.Header()
 	if err != nil {
 		return nil, err
 	}
@@ -162,38 +134,13 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 	return request, nil
 }
 
-// readAnswer reads what is worth reading of a body, and returns the beginning.
-// Errors do not matter: the status has been read. If the body takes too long, it
-// calls cancel and closes the body.
-func readAnswer(body io.ReadCloser, cancel context.CancelFunc) []byte {
-	defer time.AfterFunc(drainTimeout, func() {
-		cancel()
-		_ = body.Close()
-	}).Stop()
-	var answer bytes.Buffer
-	_, _ = io.CopyN(&answer, body, maxAnswer)
-	return answer.Bytes()
-}
-
 // where names the endpoint in errors. A path or query may hold a token.
-func (s *webhook) where() string { return s.url.Scheme + "://" + s.url.Host }
+func (s *webhook) where() string { return endpoint.Where(s.url) }
 
 // explain says why there is no answer.
 func (s *webhook) explain(ctx, attempt context.Context, err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // without the URL
-	}
-	var private *privateError
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("post to %s: %w", s.where(), ctx.Err())
-	case attempt.Err() != nil:
-		return fmt.Errorf("post to %s: no answer within %v; check the endpoint, or raise timeout", s.where(), s.config.Timeout)
-	case errors.As(err, &private):
+	if private, ok := errors.AsType[*privateError](err); ok && attempt.Err() == nil {
 		return fmt.Errorf("post to %s: %w; set url to a public address, or blockPrivateAddresses: false", s.where(), private)
-	case errors.As(err, &certificate):
-		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile, tls.serverName and the host in url", s.where(), err)
 	}
-	return fmt.Errorf("post to %s: %w", s.where(), err)
+	return s.client.Explain(ctx, attempt, err)
 }

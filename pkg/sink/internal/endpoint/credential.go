@@ -1,4 +1,4 @@
-package webhook
+package endpoint
 
 import (
 	"encoding/base64"
@@ -14,22 +14,19 @@ import (
 // credentialAge is how long a credential is used before its file is read again.
 const credentialAge = time.Second
 
-// validateAuth checks that there is one credential, which HTTP can carry.
-func (c *Config) validateAuth() []sink.Problem {
-	a := c.Auth
-	problems := a.Validate("a webhook", connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile)
+// ValidateAuth checks that there is one credential, which HTTP can carry. of names the sink
+// type, as in "a webhook".
+func ValidateAuth(of string, a connection.Auth) []sink.Problem {
+	problems := a.Validate(of, connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile)
 	if strings.ContainsRune(a.Username, ':') || strings.ContainsFunc(a.Username, badInValue) {
 		problems = append(problems, sink.Problem{Key: "auth.username", Message: "must not have a colon or a control character"})
-	}
-	if a.Wanted() && c.urlHasUser() {
-		problems = append(problems, sink.Problem{Key: "auth", Message: "url has a user already; keep one"})
 	}
 	return problems
 }
 
-// credential is the value of the Authorization header. The content of its file may change. Its
+// Credential is the value of the Authorization header. The content of its file may change. Its
 // methods may be called concurrently.
-type credential struct {
+type Credential struct {
 	auth connection.Auth
 
 	mu    sync.Mutex
@@ -37,9 +34,12 @@ type credential struct {
 	read  time.Time // when the value was read; zero: read it again
 }
 
-// header returns the value, "" without a credential. It reads the file again after
-// credentialAge.
-func (c *credential) header() (string, error) {
+// NewCredential makes the credential of the keys. It reads no file.
+func NewCredential(auth connection.Auth) *Credential { return &Credential{auth: auth} }
+
+// Header returns the value, "" without a credential. It reads the file again after a second. Its
+// errors do not show the secret.
+func (c *Credential) Header() (string, error) {
 	if !c.auth.Wanted() {
 		return "", nil
 	}
@@ -56,9 +56,9 @@ func (c *credential) header() (string, error) {
 	return value, nil
 }
 
-// refused notes that the endpoint has refused the credential: the file may have
+// Refused notes that the endpoint has refused the credential: the file may have
 // a new one.
-func (c *credential) refused() {
+func (c *Credential) Refused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read = time.Time{}

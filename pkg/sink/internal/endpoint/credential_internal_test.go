@@ -1,4 +1,4 @@
-package webhook
+package endpoint
 
 import (
 	"os"
@@ -21,10 +21,10 @@ func TestCredentialIsReadAgain(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := credential{auth: connection.Auth{TokenFile: path}}
+		c := NewCredential(connection.Auth{TokenFile: path})
 		want := func(token string) {
 			t.Helper()
-			if got, err := c.header(); got != "Bearer "+token || err != nil {
+			if got, err := c.Header(); got != "Bearer "+token || err != nil {
 				t.Fatalf("header %q, %v, want the token %s", got, err, token)
 			}
 		}
@@ -35,14 +35,14 @@ func TestCredentialIsReadAgain(t *testing.T) {
 		<-time.After(credentialAge)
 		want("second")
 		put("third")
-		c.refused()
+		c.Refused()
 		want("third")
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 		want("third")
 		<-time.After(credentialAge)
-		if got, err := c.header(); err == nil {
+		if got, err := c.Header(); err == nil {
 			t.Errorf("header %q without a file", got)
 		}
 		put("fourth")

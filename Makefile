@@ -103,7 +103,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
-test-long: servers helm browser prometheus ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
+test-long: servers helm browser prometheus kafka ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
 	@echo '==> long unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
@@ -126,7 +126,7 @@ unit: ## run the unit tests with the race detector, in random order
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
 .PHONY: e2e
-e2e: servers helm browser prometheus ## run the tests with a real API server, etcd and NATS
+e2e: servers helm browser prometheus kafka ## run the tests with a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
 
@@ -170,6 +170,13 @@ browser: ## install Chromium for the test of the page, if there is none (Debian,
 	@command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
 		echo '==> chromium from the Debian packages (about 150 MB)'; \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
+
+.PHONY: kafka
+kafka: ## fetch Apache Kafka from Maven Central, if it is not in the cache, and Java and Maven if there are none (Debian, as root)
+	@command -v java && command -v mvn || { \
+		echo '==> Java and Maven from the Debian packages'; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends default-jre-headless maven; }
+	@$(GO) run -C test ./cluster/build kafka
 
 .PHONY: prometheus
 prometheus: $(PROMETHEUS) ## unpack Prometheus for the test of the alerts from its Debian package

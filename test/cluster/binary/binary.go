@@ -1,6 +1,6 @@
 // Package binary builds the server programs that tests run, once, and keeps them
 // in a cache outside the work tree: [ControlPlane], [ControlPlane132], [Controllers], [KWOK]
-// and [NATSServer].
+// and [NATSServer]. It also fetches the jars of [Kafka].
 //
 // The cache is $INFORMD_TEST_CACHE, else informd-test in the user's cache
 // directory. An entry's name has a hash of all that its content depends on: the

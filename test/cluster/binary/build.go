@@ -193,7 +193,7 @@ func (r recipe) seed(cache, temp string) {
 func (r recipe) prune(cache string) {
 	for _, file := range r.entries(cache) {
 		if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > unusedFor {
-			_ = os.Remove(file)
+			_ = os.RemoveAll(file)
 		}
 	}
 }

@@ -31,6 +31,8 @@ type Spec struct {
 	Path string   // the binary
 	Args []string // without the binary's name
 	Log  string   // file that standard output and error are appended to
+	// User runs the process, if this one may change the user. Default: the user of this process.
+	User *syscall.Credential
 	// Ready returns nil once the server serves. It is called again and again
 	// during Start, one call at a time, each bounded by ctx.
 	Ready func(ctx context.Context) error
@@ -252,6 +254,7 @@ func launch(ctx context.Context, spec Spec) (*run, error) {
 	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = TiedToParent()
+	cmd.SysProcAttr.Credential = spec.User
 
 	cur := &run{done: make(chan struct{})}
 	started := make(chan error)

@@ -182,6 +182,11 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	return err
 }
 
+// Forget implements [Log].
+func (j *Journal) Forget(ctx context.Context, objects []event.Event) error {
+	return j.log.Forget(ctx, objects)
+}
+
 // Restore implements [Log].
 func (j *Journal) Restore(ctx context.Context, target string, last func(event.Event)) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {

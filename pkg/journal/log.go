@@ -29,9 +29,12 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	// last event of each object of the target, terminal events included, in no order and
 	// without Data; the callee owns the event. It returns the last checkpoint.
 	Restore(ctx context.Context, target string, last func(e event.Event)) (Checkpoint, error)
-	// Mark replaces the checkpoint of a target. All earlier events of the target are durable
-	// then.
+	// Mark replaces the checkpoint of a target. A loss of what the target has appended before takes the Mark with it.
 	Mark(ctx context.Context, target string, mark []byte) error
+	// Forget has the log forget objects that an edit of the config excludes. Each event names one, as for Last, and
+	// its target. Restore and Last do not return them until their next event, and readers see nothing of it. It
+	// blocks as Append does.
+	Forget(ctx context.Context, objects []event.Event) error
 	// Last returns the last event of the object that an event names by cluster, group,
 	// resource, namespace and name. Its Data stays valid. It returns false if the log does not
 	// keep that event.
@@ -63,6 +66,9 @@ func (Stateless) Restore(ctx context.Context, _ string, _ func(event.Event)) (Ch
 
 // Mark implements [Log]. A later process could not read the checkpoint.
 func (Stateless) Mark(ctx context.Context, _ string, _ []byte) error { return ctx.Err() }
+
+// Forget implements [Log]. No event is kept.
+func (Stateless) Forget(ctx context.Context, _ []event.Event) error { return ctx.Err() }
 
 // Last implements [Log]. No event is kept.
 func (Stateless) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -55,11 +56,14 @@ type model struct {
 	rv      uint64
 	objects map[string]event.Event // the last event of each, in the cluster
 	lists   map[string]*modelList
-	log     []logged
-	unsure  []event.Event // of an Append that failed
-	highest uint64        // sequence that was ever used
-	sinks   []*modelSink
-	letters map[uint64]string
+	// forgotten are objects that the config excludes. The log knows them by forgets, with the sequence before.
+	forgotten map[string]bool
+	forgets   []logged
+	log       []logged
+	unsure    []event.Event // of an Append that failed
+	highest   uint64        // sequence that was ever used
+	sinks     []*modelSink
+	letters   map[uint64]string
 }
 
 // modelList is a list of a target that is in progress.
@@ -72,7 +76,7 @@ type modelList struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, disk: disktest.New(seed), spacy: seed%3 == 0, faults: seed%2 == 0,
-		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{},
+		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{}, forgotten: map[string]bool{},
 	}
 	for i := range 4 {
 		m.sinks = append(m.sinks, &modelSink{m: m, name: fmt.Sprint("s", i), now: i%2 == 0, rows: map[string]event.Event{}, hard: map[string]bool{}, uids: map[string]bool{}})
@@ -109,8 +113,10 @@ func (m *model) fails(err error) bool {
 func (m *model) step() {
 	s := m.sinks[m.IntN(len(m.sinks))]
 	switch n := m.IntN(100); {
-	case n < 35:
+	case n < 33:
 		m.change()
+	case n < 35:
+		m.forget()
 	case n < 45:
 		m.list()
 	case s.c == nil:
@@ -164,6 +170,8 @@ func (m *model) change() {
 		switch {
 		case !known || last.Op.Ends():
 			op = event.Added
+		case m.forgotten[key]:
+			op = event.Entered
 		case m.IntN(8) == 0:
 			op = event.Deleted
 		case m.IntN(12) == 0: // as resync does
@@ -174,6 +182,7 @@ func (m *model) change() {
 		}
 		e := m.event(key, op)
 		m.objects[key] = e
+		delete(m.forgotten, key)
 		all = append(all, e)
 	}
 	m.append(all...)
@@ -216,7 +225,7 @@ func (m *model) list() {
 	}
 	var all []event.Event
 	for range min(5, len(l.left)) {
-		if e := m.objects[l.left[0]]; !e.Op.Ends() {
+		if e := m.objects[l.left[0]]; !e.Op.Ends() && !m.forgotten[l.left[0]] {
 			e.Op, e.Replay = event.Snapshot, l.replay
 			e.SetRun(l.run)
 			all = append(all, e)
@@ -304,24 +313,27 @@ func (m *model) crash(power bool) {
 	if !power && len(lost) > 0 {
 		m.t.Errorf("step %d: the end of the process lost %d events", m.steps, len(lost))
 	}
-	m.restored(end)
+	unsure := m.lostForgets(end)
+	m.restored(end, unsure)
 	for _, s := range m.sinks {
 		s.crashed(end)
 	}
 	if m.letters = m.readLetters(m.letters, ""); len(m.unsure)+len(lost) > 0 {
 		m.append(append(lost, m.unsure...)...) // as the watch brings them again
 	}
+	m.forgetAgain(unsure)
 }
 
 // restored compares what targets get with the list.
-func (m *model) restored(end uint64) {
+func (m *model) restored(end uint64, unsure map[string]bool) {
 	m.t.Helper()
-	last := map[string]uint64{}
+	last, at := map[string]uint64{}, map[string]uint64{}
 	for _, l := range m.log {
-		if !l.event.Op.Control() {
-			last[keyOf(&l.event)] = l.event.ResourceVersion
+		if key := keyOf(&l.event); !l.event.Op.Control() {
+			last[key], at[key] = l.event.ResourceVersion, l.seq
 		}
 	}
+	maps.DeleteFunc(last, func(key string, _ uint64) bool { return m.forgottenAfter(key, at[key]) })
 	for _, target := range []string{"core/configmaps", "core/secrets"} {
 		at, err := m.j.Restore(m.t.Context(), target, func(e event.Event) {
 			if e.ResourceVersion != last[keyOf(&e)] || e.Target != target {
@@ -333,19 +345,10 @@ func (m *model) restored(end uint64) {
 			m.t.Errorf("step %d: checkpoint at %d, void: %t, %v; the log ends at %d", m.steps, seq, at.Void, err, end)
 		}
 	}
+	maps.DeleteFunc(last, func(key string, _ uint64) bool { return unsure[key] })
 	if len(last) > 0 {
 		m.t.Errorf("step %d: not restored: %v", m.steps, last)
 	}
-}
-
-// existed reports whether an object existed at a sequence.
-func (m *model) existed(key string, seq uint64) (is bool) {
-	for _, l := range m.log {
-		if l.seq <= seq && keyOf(&l.event) == key {
-			is = !l.event.Op.Ends()
-		}
-	}
-	return is
 }
 
 func keyOf(e *event.Event) string { return e.Target + " " + e.Namespace + " " + e.Name }
@@ -378,6 +381,9 @@ func (m *model) finish() {
 			since[keyOf(&l.event)] = since[keyOf(&l.event)] || !s.now || l.seq > s.start
 		}
 		for key, e := range m.objects {
+			if m.forgotten[key] {
+				continue // a sink may have it or not
+			}
 			row, has := s.rows[key]
 			if exists := !e.Op.Ends(); has && !exists || !has && exists && since[key] || has && since[key] && row.ResourceVersion != e.ResourceVersion {
 				m.t.Errorf("%s: %s is %s at %d, and the sink has it: %t, at %d", s.name, key, e.Op, e.ResourceVersion, has, row.ResourceVersion)

@@ -21,7 +21,7 @@ import (
 // What stays in the log, and for how long:
 //
 //   - the last event of each object; if it is terminal, until every sink that may return has passed
-//     it and deletedRetention is over;
+//     it and deletedRetention is over; of a forgotten object none;
 //   - another terminal event until every sink that may return has passed it;
 //   - what an open sink has not read;
 //   - the newest historyPerObject events of an object, and of each kind of control event of a target.
@@ -215,15 +215,15 @@ func (j *Journal) policy(short bool) (p *policy, err error) {
 
 // Fate implements [wal.Policy].
 func (p *policy) Fate(e *segment.Entry, last *keys.Entry, namespace string) wal.Fate {
-	ends, passed := e.Flags.Has(record.Ends), e.Seq <= p.open
+	ends, passed, is := e.Flags.Has(record.Ends), e.Seq <= p.open, last.IsEvent(e.Seq)
 	switch {
-	case e.Seq == last.Seq && !ends:
+	case is && !ends:
 		if p.bare && p.temporary && e.Seq <= p.all {
 			p.emptied = true
 			return wal.DropData
 		}
 		return wal.Keep
-	case e.Seq == last.Seq:
+	case is:
 		switch {
 		case e.Seq > p.all:
 			return wal.Keep
@@ -291,7 +291,7 @@ func (j *Journal) share(p *policy, goal int64) error {
 			all[namespace] = u
 		}
 		u.all += int64(e.Size)
-		if last == nil || p.shows(e.Seq) || last.Seq == e.Seq || e.Flags.Has(record.Ends) {
+		if last == nil || p.shows(e.Seq) || last.IsEvent(e.Seq) || e.Flags.Has(record.Ends) {
 			u.states += int64(e.Size)
 			states += int64(e.Size)
 		}

@@ -22,6 +22,9 @@ type Entry struct {
 	Flags  record.Flags
 }
 
+// IsEvent reports whether the last record of the key is the event of a sequence.
+func (e *Entry) IsEvent(seq uint64) bool { return e.Kind == record.Event && e.Seq == seq }
+
 // Table maps keys to entries, with about 55 bytes for each. The zero value is an empty table. It
 // is for one goroutine at a time.
 //

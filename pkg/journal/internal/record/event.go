@@ -193,7 +193,8 @@ func (s *Strings) of(b []byte) string {
 	return text
 }
 
-// ParseEvent reads the event of a record. Its strings are copies, and Data is that of the record.
+// ParseEvent reads the event of a record. Its strings are copies, and Data is that of the record. Of a record of
+// kind [Forgotten] it has no operation and no id.
 // The error wraps [ErrInvalid].
 func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	e := event.Event{Time: time.UnixMicro(r.Time).UTC()}
@@ -210,7 +211,7 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 		}
 		head = rest
 	}
-	if e.ID == "" {
+	if e.ID == "" && e.Op != "" {
 		var scratch [160]byte
 		id, known := appendID(scratch[:0], &e)
 		if !known {

@@ -47,6 +47,9 @@ func TestEveryFieldIsStored(t *testing.T) {
 // magic of segments, so that an older log is refused and not misread.
 func TestFormat(t *testing.T) {
 	e := fullEvent()
+	object := event.Event{
+		Target: "t", Group: "g", Resource: "r", Namespace: "ns", Name: "n", UID: e.UID, ResourceVersion: 9, Time: time.UnixMicro(1_700_000_000_000_000),
+	}
 	for name, test := range map[string]struct {
 		record record.Record
 		want   string
@@ -60,6 +63,14 @@ func TestFormat(t *testing.T) {
 				"6e0a100b5c1a6e00004000800000000000000f0b086d6f6469666965640c088180f9c0c1c482031401091501081601071701061801050d000e10616e" +
 				"206964206f6620697473206f776e0f447b2246726f6d223a312c22546f223a322c22526561736f6e223a2265787069726564222c225265636f766572" +
 				"6564223a227374617465222c225472696d6d6564223a337d100804000000000000007b226f626a656374223a7b7d7d",
+		},
+		"forgotten": {
+			record.Record{
+				Kind: record.Forgotten, Flags: record.Ends, Seq: 7, Time: 1_700_000_000_000_000, Count: 4,
+				Head: record.AppendEvent(nil, &object, 1_700_000_000_000_000),
+			},
+			"9965e80a4100000006020000070000000000000000401e18240a0600040000002500000002017403016705017207026e7308016e0a100b5c1a6e00004000" +
+				"800000000000000f140109",
 		},
 		"named": {
 			record.Record{Kind: record.Cursor, Seq: 7, Time: 1_700_000_000_000_000, Count: 1, Head: record.AppendNamed(nil, "sink/bus", []byte(`{"seq":6}`))},

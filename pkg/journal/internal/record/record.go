@@ -42,12 +42,16 @@ const (
 	Cursor                         // the position of a sink
 	Letter                         // a dead letter
 	LettersDropped                 // ends dead letters
-	KeyDropped                     // ends an object without an event
+	Forgotten                      // the last event of an object is none any more
 	Binding                        // the cluster that the log belongs to
 	Start                          // the beginning of a process on the log
 	Stop                           // its clean end
 	Synced                         // everything before a place was synced
 )
+
+// Keyed reports whether the record is of an object, or of a kind of control event, and not of a name. Its head is
+// that of an event.
+func (k Kind) Keyed() bool { return k == Event || k == Forgotten }
 
 // Flags are properties of a record that its reader needs without its head.
 type Flags uint8

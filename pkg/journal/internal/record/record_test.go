@@ -208,6 +208,8 @@ func FuzzParseEvent(f *testing.F) {
 		s := newSource(seed)
 		e := s.event()
 		f.Add(record.AppendEvent(nil, &e, 5))
+		e.ID, e.Op = "", "" // of a forgotten object
+		f.Add(record.AppendEvent(nil, &e, 5))
 	}
 	f.Fuzz(func(t *testing.T, head []byte) {
 		e, err := record.ParseEvent(&record.Record{Time: 5, Head: head}, new(record.Strings))

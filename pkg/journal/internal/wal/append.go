@@ -41,6 +41,17 @@ type staged struct {
 // first, it returns the error of ctx, and a leading part of the events may be in the log. Nothing
 // of the events is kept but strings and Unchanged.
 func (l *Log) Append(ctx context.Context, events []event.Event) error {
+	return l.append(ctx, record.Event, events)
+}
+
+// Forget has the log forget objects, each named as by an event of its target: they have no last event any more. It
+// returns when that is written, behind all events before, and blocks as Append does. No reader sees it. Objects whose
+// last event is a terminal one, or of another target, stay as they are.
+func (l *Log) Forget(ctx context.Context, objects []event.Event) error {
+	return l.append(ctx, record.Forgotten, objects)
+}
+
+func (l *Log) append(ctx context.Context, kind record.Kind, events []event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -53,7 +64,7 @@ func (l *Log) Append(ctx context.Context, events []event.Event) error {
 		return l.Failure()
 	}
 	for {
-		n, space, err := l.appendSome(events)
+		n, space, err := l.appendSome(kind, events)
 		if events = events[n:]; len(events) == 0 || err != nil && !disk.IsFull(err) {
 			return err
 		}
@@ -96,7 +107,7 @@ func (l *Log) block1(n int) {
 
 // appendSome adds the first of the events. If the log is at its limit it adds none; space is then
 // closed when that changes.
-func (l *Log) appendSome(events []event.Event) (n int, space <-chan struct{}, err error) {
+func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil || len(events) == 0 {
@@ -115,7 +126,12 @@ func (l *Log) appendSome(events []event.Event) (n int, space <-chan struct{}, er
 		return 0, l.space, err
 	}
 	for i := range events[:few] {
-		if err := l.stageEvent(&events[i], l.last+1+uint64(i), at); err != nil {
+		if kind == record.Forgotten {
+			err = l.stageForgotten(&events[i], at)
+		} else {
+			err = l.stageEvent(&events[i], l.last+1+uint64(i), at)
+		}
+		if err != nil {
 			l.endLocked(fmt.Errorf("append %s of %s: %w", events[i].Op, events[i].Target, err))
 			return 0, nil, l.err
 		}
@@ -192,7 +208,23 @@ func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
 	return l.encode(&s, record.AppendEvent(scratch[:0], e, at), e.Data)
 }
 
-// stage stages a record that is no event.
+// stageForgotten stages that the last event of an object counts no longer.
+func (l *Log) stageForgotten(of *event.Event, at int64) error {
+	key := l.hasher.Event(of)
+	last := l.table.Get(key)
+	if last == nil || last.Kind != record.Event || last.Flags.Has(record.Ends) || last.Target != l.targets.number(of.Target) {
+		return nil
+	}
+	e := event.Event{
+		Time: time.UnixMicro(at), Target: of.Target, Group: of.Group, Resource: of.Resource, Namespace: of.Namespace, Name: of.Name,
+		UID: of.UID, ResourceVersion: of.ResourceVersion,
+	}
+	s := staged{target: e.Target, namespace: e.Namespace}
+	s.entry = segment.Entry{Key: key, Seq: l.last, Time: at, Kind: record.Forgotten, Flags: record.Ends, Count: l.count(key)}
+	return l.encode(&s, record.AppendEvent(nil, &e, at), nil)
+}
+
+// stage stages a record of a name.
 func (l *Log) stage(kind record.Kind, name string, value, data []byte, count uint32, at int64) error {
 	s := staged{named: &Named{Kind: kind, Name: name, Value: slices.Clone(value)}}
 	s.entry = segment.Entry{Key: l.hasher.Record(byte(kind), name), Seq: l.last, Time: at, Kind: kind, Count: count}
@@ -282,8 +314,10 @@ func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, nam
 	l.last = max(l.last, e.Seq)
 	place := keys.Entry{Key: e.Key, Seq: e.Seq, Segment: f.Number, Offset: offset, Size: e.Size, Count: e.Count, Kind: e.Kind, Flags: e.Flags}
 	switch e.Kind {
-	case record.Event:
-		l.events++
+	case record.Event, record.Forgotten:
+		if e.Kind == record.Event {
+			l.events++
+		}
 		place.Target = l.targets.number(target)
 		l.table.Set(place)
 		return

@@ -127,8 +127,8 @@ func (g *group) end() error {
 }
 
 // examine asks the policy about the records of a segment. It returns nil for one that may not be
-// rewritten yet. The last event of an ended object goes only when nothing older of it is left, as
-// that would be the last one then: older collects the keys of which an older record is left.
+// rewritten yet. The last record of an ended or forgotten object goes only when nothing older of it is
+// left, as that would be the last one then: older collects the keys of which an older record is left.
 func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struct{}) (*source, error) {
 	l.mu.Lock()
 	ready, err := f.index == nil && f.end().before(stable), l.err
@@ -166,12 +166,15 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 		return l.fateOfLetter(f, e, stable)
 	case last == nil: // of no use, as a synced record, or dropped with its last event
 		return Drop
-	case !is && !placeOf(last).before(stable), is && e.Kind != record.Event:
+	case !is && !placeOf(last).before(stable), is && !e.Kind.Keyed():
 		return Keep
-	case e.Kind != record.Event:
+	case !is && e.Kind != record.Event:
 		return Drop
 	}
-	fate := p.Fate(e, last, namespace)
+	fate := Drop // what says that an object is forgotten is needed for what is left of it
+	if e.Kind == record.Event {
+		fate = p.Fate(e, last, namespace)
+	}
 	if _, left := older[e.Key]; left && is && fate == Drop {
 		return Keep
 	}

@@ -23,9 +23,9 @@ type policy struct {
 
 func (p *policy) Fate(e *segment.Entry, last *keys.Entry, _ string) wal.Fate {
 	switch {
-	case last.Seq == e.Seq && (!e.Flags.Has(record.Ends) || e.Seq > p.passed):
+	case last.IsEvent(e.Seq) && (!e.Flags.Has(record.Ends) || e.Seq > p.passed):
 		return wal.Keep
-	case last.Seq == e.Seq || last.Count-e.Count >= p.history:
+	case last.IsEvent(e.Seq) || last.Count-e.Count >= p.history:
 		p.gone[e.Seq] = true
 		return wal.Drop
 	case e.Count%3 == 0:
@@ -124,6 +124,11 @@ func (m *model) differs(items []item) string {
 			lasts[string(one.event.Op)+" of "+one.event.Target] = one
 		case one.event != nil:
 			lasts[one.event.Target+" "+one.event.Name] = one
+		case one.kind == record.Forgotten:
+			key := one.of.Target + " " + one.of.Name
+			if last := lasts[key]; last != nil && last.event != nil && !last.event.Op.Ends() {
+				lasts[key] = one
+			}
 		case one.kind == record.Letter:
 			letters[one.name] = append(letters[one.name], one.value)
 		case one.kind == record.LettersDropped:
@@ -174,6 +179,12 @@ func (m *model) differInLasts(lasts map[string]*item) string {
 		}
 	}
 	for key, i := range lasts {
+		if i.kind == record.Forgotten {
+			if e, err := m.log.LastOf(&i.of, new(record.Strings)); !errors.Is(err, wal.ErrGone) || got[key] != "" {
+				return fmt.Sprintf("%s was forgotten, and its last event is %s or %q, %v", key, e.Event.ID, got[key], err)
+			}
+			continue
+		}
 		id, control := got[key], i.event.Op.Control()
 		delete(got, key)
 		passed := i.event.Op.Ends() && m.gone[i.seq]

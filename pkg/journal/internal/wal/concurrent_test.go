@@ -21,7 +21,7 @@ import (
 type keepNothing struct{ passed func() uint64 }
 
 func (p keepNothing) Fate(e *segment.Entry, last *keys.Entry, _ string) wal.Fate {
-	if e.Seq == last.Seq || e.Seq > p.passed() {
+	if last.IsEvent(e.Seq) || e.Seq > p.passed() {
 		return wal.Keep
 	}
 	return wal.Drop

@@ -201,7 +201,7 @@ func (l *Log) scan(f *found) error {
 func (l *Log) addScanned(f *found, r *record.Record, at int64) error {
 	e := segment.Entry{Seq: r.Seq, Time: r.Time, Size: uint32(r.Size()), Count: r.Count, Kind: r.Kind, Flags: r.Flags}
 	target, namespace, named := "", "", (*Named)(nil)
-	if r.Kind == record.Event {
+	if r.Kind.Keyed() {
 		parsed, err := record.ParseEvent(&record.Record{Time: r.Time, Head: r.Head}, &f.strings)
 		if err != nil {
 			return err

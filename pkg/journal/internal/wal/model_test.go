@@ -30,8 +30,9 @@ type item struct {
 	event *event.Event // nil for others
 	seq   uint64
 	hard  bool
-	// Others: the value of a name, a letter, or dropped letters.
+	// Others: the value of a name, a letter, dropped letters, or a forgotten object.
 	kind  record.Kind
+	of    event.Event
 	name  string
 	value string
 	drop  []string // texts
@@ -192,8 +193,10 @@ func (m *model) step() error {
 	case n < 14:
 		i := item{kind: record.Letter, name: fmt.Sprint("sink", m.rand.IntN(2)), value: m.unique()}
 		return m.put(i, func() error { return m.log.PutLetter(m.t.Context(), i.name, []byte(i.value)) }, true)
-	case n < 15:
+	case n < 15 && m.rand.IntN(2) == 0:
 		return m.drop()
+	case n < 15:
+		return m.forget()
 	case n < 16:
 		err := m.log.Sync(m.t.Context())
 		m.note("sync: %v", err)
@@ -240,6 +243,28 @@ func (m *model) drop() error {
 		return err
 	}
 	return m.put(i, func() error { return m.log.DropLetters(m.t.Context(), name, list...) }, true)
+}
+
+// forget has the log forget some objects, whether it knows them or not.
+func (m *model) forget() error {
+	var objects []event.Event
+	for range 1 + m.rand.IntN(3) {
+		of := m.object(m.rand.IntN(2), m.rand.IntN(8))
+		objects, m.items = append(objects, of), append(m.items, item{kind: record.Forgotten, of: of})
+	}
+	err := m.log.Forget(m.t.Context(), objects)
+	m.note("forget %d: %v", len(objects), err)
+	if err == nil {
+		m.acked = len(m.items)
+	}
+	return err
+}
+
+// object is an event of an object of a target.
+func (m *model) object(target, number int) event.Event {
+	e := object(fmt.Sprint("o", number), event.Modified, uint64(m.number))
+	e.Resource, e.Target = fmt.Sprint("r", target), fmt.Sprint("target", target)
+	return e
 }
 
 func (m *model) append() error {
@@ -305,18 +330,15 @@ func (m *model) event() event.Event {
 		return e
 	}
 	target := m.rand.IntN(2)
-	name := fmt.Sprintf("o%d", m.rand.IntN(8))
-	key := fmt.Sprint(target, name)
-	op := event.Modified
+	e := m.object(target, m.rand.IntN(8))
+	key := fmt.Sprint(target, e.Name)
 	switch {
 	case m.ended[key]:
-		op = event.Added
+		e.Op = event.Added
 	case m.rand.IntN(5) == 0:
-		op = event.Deleted
+		e.Op = event.Deleted
 	}
-	m.ended[key] = op == event.Deleted
-	e := object(name, op, uint64(m.number))
-	e.Resource, e.Target = fmt.Sprint("r", target), fmt.Sprint("target", target)
+	m.ended[key] = e.Op == event.Deleted
 	e.ID = fmt.Sprint("event", m.number)
 	e.Time = time.UnixMicro(int64(m.number)).UTC()
 	e.Data = append([]byte(e.ID), make([]byte, m.rand.IntN(300))...)

@@ -221,7 +221,7 @@ func (l *Log) load(f *found) error {
 	l.last = max(l.last, f.First-1)
 	for i := range index.Entries {
 		e := &index.Entries[i]
-		if e.Kind == record.Event || named[i] != nil {
+		if e.Kind.Keyed() || named[i] != nil {
 			l.apply(f.file, e, e.Offset, targets[i], named[i])
 		}
 	}
@@ -240,7 +240,7 @@ func contents(index *segment.Index, bytes []byte) (targets []string, named []*Na
 			return nil, nil, err
 		}
 		for _, h := range heads {
-			if e := &index.Entries[h.Entry]; e.Kind == record.Event {
+			if e := &index.Entries[h.Entry]; e.Kind.Keyed() {
 				targets[h.Entry] = part.Target
 			} else if named[h.Entry], err = parseNamed(e.Kind, h.Head); err != nil {
 				return nil, nil, err

@@ -69,7 +69,7 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 			key := hasher.Event(&e)
 			l.mu.Lock()
 			last := l.table.Get(key)
-			is := last != nil && last.Seq == h.Seq
+			is := last != nil && last.IsEvent(h.Seq)
 			l.mu.Unlock()
 			if is && e.Target == target && !e.Op.Control() {
 				take(e)
@@ -87,7 +87,7 @@ func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head
 		defer l.mu.Unlock()
 		for i := range index.Entries {
 			e := &index.Entries[i]
-			if last := l.table.Get(e.Key); e.Kind == record.Event && last != nil && last.Target == number && last.Seq == e.Seq {
+			if last := l.table.Get(e.Key); e.Kind == record.Event && last != nil && last.Target == number && last.IsEvent(e.Seq) {
 				heads = append(heads, segment.Head{Seq: e.Seq, Time: e.Time, Head: index.Head(i)})
 			}
 		}

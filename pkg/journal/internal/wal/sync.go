@@ -235,7 +235,7 @@ func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
 		case !placeOf(last).before(l.synced) && !found[e.Key]:
 			heads[i].keep, found[e.Key] = true, true
 		}
-		if heads[i].keep && e.Kind == record.Event {
+		if heads[i].keep && e.Kind.Keyed() {
 			heads[i].target = l.targetName(last.Target)
 		}
 	}

@@ -92,8 +92,12 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 	if identified {
 		env.Found = p.destinations.of(s.Name)
 	}
+	lanes := s.Driver.Lanes
+	if laned, ok := s.Options.(sink.Laned); ok {
+		lanes = laned.Lanes()
+	}
 	return deliver.Setup{
-		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
+		Type: s.Type, Lanes: lanes, Route: route,
 		Open: func(ctx context.Context) (sink.Sink, error) {
 			opened, err := s.Options.Open(ctx, env)
 			if l := d.leading.Load(); l != nil && err == nil {

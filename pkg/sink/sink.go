@@ -20,8 +20,8 @@ import (
 
 // Sink is one open destination.
 //
-// The caller never calls Write concurrently with itself or with Close. If the driver has
-// several lanes ([Driver.Lanes]), Write may run concurrently with itself, for batches that
+// The caller never calls Write concurrently with itself or with Close. If the sink has
+// several lanes ([Driver.Lanes], [Laned]), Write may run concurrently with itself, for batches that
 // have no object in common.
 type Sink interface {
 	// Write delivers batch in order and returns n, the number of leading events that the
@@ -84,6 +84,13 @@ type Exposer interface {
 	// go without encryption. Both are empty if there is none, or if the user allows it.
 	// informd calls it only if Validate has no problem with the key.
 	Exposed() (key, host string)
+}
+
+// Laned is a [Config] that decides how many lanes its sink has, in place of [Driver.Lanes].
+type Laned interface {
+	Config
+	// Lanes returns the number of concurrent writes, at least 1.
+	Lanes() int
 }
 
 // Problem is one error in a sink's options.

@@ -18,6 +18,7 @@ func basicKeys() map[string][]string {
 		"resources":     {"resource", "group", "version", "namespaces", "labelSelector", "fieldSelector"},
 		"sinks":         {"name", "type", "match", "match[].group", "match[].resource", "match[].namespaces", "match[].ops"},
 		"sinks/stdout":  {"format"},
+		"sinks/exec":    {"command", "ack", "env"},
 		"sinks/file":    {"path", "maxBytes", "maxFiles"},
 		"sinks/nats":    {"servers", "auth", "tls", "subjectPrefix"},
 		"sinks/kafka":   {"servers", "auth", "tls", "topic"},

@@ -5,6 +5,7 @@ package drivers
 
 import (
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/exec"
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -15,6 +16,7 @@ import (
 // All returns every sink type, by name. A new one is one line here.
 func All() []sink.Driver {
 	return []sink.Driver{
+		exec.Driver(),
 		file.Driver(),
 		kafka.Driver(),
 		nats.Driver(),

@@ -27,7 +27,7 @@ func TestAllTypes(t *testing.T) {
 	if diff := cmp.Diff([]string{"kafka", "nats", "webhook"}, remote); diff != "" {
 		t.Errorf("types whose sinks send to where other clusters may send, too (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"file", "kafka", "nats", "stdout", "webhook"}, types); diff != "" {
+	if diff := cmp.Diff([]string{"exec", "file", "kafka", "nats", "stdout", "webhook"}, types); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)
 	}
 }

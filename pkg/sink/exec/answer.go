@@ -1,0 +1,150 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// The exit codes of sysexits.h that have a meaning here.
+	dataError   = 65
+	tempFailure = 75
+	// maxNoise is how many bytes a process may print that acknowledge nothing, while events wait.
+	maxNoise = 1 << 20
+	// maxRefusals is how many events in a row a program may refuse, and maxTries how often
+	// informd tries one that is refused for an unknown reason.
+	maxRefusals = 10
+	maxTries    = 10
+)
+
+var (
+	errHangs = errors.New("the process does not end although it was killed: it hangs in the kernel, perhaps on a disk")
+	errNoise = errors.New("the program printed more than 1 MiB that acknowledges nothing; only ids belong on its standard output")
+)
+
+// acknowledged reads the standard output until all events are acknowledged, and returns how many
+// leading ones are. The error says why it reads no more.
+func (s *programs) acknowledged(p *process, events []event.Event) (n int, err error) {
+	handled := make([]bool, len(events))
+	for noise := 0; n < len(events); {
+		line, whole, err := p.lines.next()
+		if err != nil {
+			return n, err
+		}
+		// A part of a line may name another event.
+		if first, last, ok := find(events[n:], handled[n:], line); ok && whole {
+			for i := n + first; i <= n+last; i++ {
+				handled[i] = true
+			}
+			p.timer.Reset(s.config.Timeout)
+		} else if noise += len(line) + 1; noise > maxNoise {
+			p.kill()
+			return n, errNoise
+		} else {
+			s.log.print(line)
+		}
+		for n < len(events) && handled[n] {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// find returns which events a line acknowledges.
+func find(events []event.Event, handled []bool, line string) (first, last int, ok bool) {
+	for i := range events { // in most cases it is the first one
+		if events[i].ID == line && !handled[i] {
+			return i, i, true
+		}
+	}
+	id, upto := strings.CutPrefix(line, "upto ")
+	for i := len(events) - 1; upto && i >= 0; i-- {
+		if events[i].ID == id {
+			return 0, i, true
+		}
+	}
+	return 0, 0, false
+}
+
+// lineReader reads lines with a bounded buffer.
+type lineReader struct {
+	*bufio.Reader
+
+	cut bool // the last part was the beginning of a longer line
+}
+
+// next returns the next line without its end, or a part of one that is longer than the buffer, or
+// that lacks its end. Whole is false for parts.
+func (r *lineReader) next() (line string, whole bool, err error) {
+	text, err := r.ReadSlice('\n')
+	whole = err == nil && !r.cut
+	if r.cut = errors.Is(err, bufio.ErrBufferFull); r.cut {
+		err = nil
+	}
+	return strings.TrimSpace(string(text)), whole, err
+}
+
+// judge says why a process has left events without an acknowledgement, and what that means for
+// the first of them. Reading is the error of [programs.acknowledged].
+func (s *programs) judge(ctx context.Context, p *process, ended bool, reading error, left int) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !ended:
+		return errHangs
+	case p.late.Load() && s.config.Ack == Exit:
+		return fmt.Errorf("the program did not end within %v, and was killed; check it, or raise timeout", s.config.Timeout)
+	case p.late.Load():
+		return fmt.Errorf("the program acknowledged nothing within %v, or closed its standard output, and was killed; it must print and flush the id of each event", s.config.Timeout)
+	case p.state.Success() && s.config.Ack == Exit:
+		return nil
+	case errors.Is(reading, errNoise):
+		return reading
+	}
+	return s.verdict(p.state, left)
+}
+
+// verdict is what the end of a process means for the first of the events that are left. About
+// several, a refusal only says that they must go one by one.
+func (s *programs) verdict(state *os.ProcessState, left int) error {
+	err := fmt.Errorf("the program ended (%v) with %d events not acknowledged; its output is in the log", state, left)
+	code := state.ExitCode()
+	outside := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(outside, status.Signal()) {
+		code = tempFailure
+	}
+	switch {
+	case code == 0 || code == tempFailure: // it says nothing about the events
+		return err
+	case code == dataError:
+		return sink.Permanent(err)
+	case left > 1:
+		return sink.Unknown(err)
+	case s.config.Ack == Exit && s.trust.refused(maxTries):
+		return sink.Permanent(err)
+	case s.config.Ack == Exit || s.trust.refused(1):
+		return sink.Unknown(err)
+	}
+	return err // it is the program that is broken
+}
+
+// trust is how far to believe that an event is to blame for the end of a program: one that can
+// handle no event, because a module or a database is missing, must not turn the whole stream
+// into dead letters. The zero value believes nothing. Its methods may be called concurrently.
+type trust struct{ left atomic.Int64 }
+
+// accepted notes that a program has acknowledged something.
+func (t *trust) accepted() { t.left.Store(maxRefusals * maxTries) }
+
+// refused notes a refusal that is worth that many tries, and says whether to believe it.
+func (t *trust) refused(tries int64) bool { return t.left.Add(-tries) >= 0 }

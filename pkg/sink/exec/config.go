@@ -1,0 +1,109 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	osexec "os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// Type is the value of `type:` for this sink.
+	Type = "exec"
+
+	maxBatch     = 256 // what informd passes to a sink
+	maxProcesses = 64
+)
+
+// Ack is how the program acknowledges events.
+type Ack string
+
+// The ways to acknowledge.
+const (
+	// IDs is a program that runs on, and prints the id of each event that it has handled.
+	IDs Ack = "ids"
+	// Exit is a program that runs once per batch, and acknowledges it with exit code 0.
+	Exit Ack = "exit"
+)
+
+// Driver returns the exec sink type.
+func Driver() sink.Driver {
+	defaults := Config{Ack: IDs, Processes: 1, Batch: 100, Timeout: 30 * time.Second}
+	return sink.Driver{Type: Type, New: func() sink.Config { c := defaults; return &c }, Lanes: 1}
+}
+
+// Config is the options of an exec sink.
+type Config struct {
+	// Command is the program and its arguments. No shell reads it.
+	Command []string `yaml:"command"`
+	// Ack is how the program acknowledges events: "ids" prints the id of each one, "exit" runs
+	// once per batch and acknowledges it with exit code 0.
+	Ack Ack `yaml:"ack" enum:"ids,exit"`
+	// Env is the environment of the program, beside PATH and HOME of informd. It inherits no
+	// other variable.
+	Env map[string]sink.Secret `yaml:"env"`
+	// Processes is how many processes of the program run at a time. The events of an object stay
+	// in order, and may go to another process each time.
+	Processes int `yaml:"processes"`
+	// Batch is the largest number of events that a process has without an acknowledgement.
+	Batch int `yaml:"batch"`
+	// Timeout is the longest time without an acknowledgement; with ack: exit, of a run. informd
+	// then kills the process, and sends its events again.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Validate implements [sink.Config].
+func (c *Config) Validate() []sink.Problem {
+	var problems []sink.Problem
+	refuse := func(wrong bool, key, format string, args ...any) {
+		if wrong {
+			problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	nul := func(text string) bool { return strings.Contains(text, "\x00") }
+	missing := len(c.Command) == 0 || c.Command[0] == ""
+	refuse(missing, "command", "is required: the program and its arguments, as in [python3, /etc/informd/handler.py]")
+	refuse(len(c.Command) == 1 && strings.ContainsAny(c.Command[0], " |<>;&"), "command",
+		"is one word; each argument is an item, as in [python3, handler.py], and a pipe is for a shell, as in [sh, -c, \"jq . | cat\"]")
+	refuse(slices.ContainsFunc(c.Command, nul), "command", "has a NUL character, which no argument can have; remove it")
+	refuse(c.Ack != IDs && c.Ack != Exit, "ack", "%q is no way to acknowledge; use %s (the program prints ids) or %s (one run per batch)", c.Ack, IDs, Exit)
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		refuse(name == "" || strings.Contains(name, "=") || nul(name), "env."+name, "is not the name of a variable, as in LOG_LEVEL")
+		refuse(nul(c.Env[name].Reveal()), "env."+name, "has a NUL character, which no variable can have; remove it")
+	}
+	refuse(c.Processes < 1 || c.Processes > maxProcesses, "processes", "must be between 1 and %d", maxProcesses)
+	refuse(c.Batch < 1 || c.Batch > maxBatch, "batch", "must be between 1 and %d", maxBatch)
+	refuse(c.Timeout <= 0, "timeout", "must be more than 0, as in 30s")
+	return problems
+}
+
+// Lanes implements [sink.Laned].
+func (c *Config) Lanes() int { return c.Processes }
+
+// Open implements [sink.Config]. It fails if there is no such program. Processes start when there
+// are events.
+func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
+	path, err := osexec.LookPath(c.Command[0])
+	if err != nil {
+		return nil, fmt.Errorf("find the program of command: %w", err)
+	}
+	return open(c, path, env.Logger), nil
+}
+
+// Render implements [sink.Renderer].
+func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
+	out := sink.Rendered{To: "standard input of " + c.Command[0], Body: appendLine(nil, e)}
+	if c.Ack == Exit && c.Batch > 1 {
+		out.Notes = []string{fmt.Sprintf("a run has up to %d events", c.Batch)}
+	}
+	return out, c.unanswerable(e)
+}
+
+// appendLine appends what the program reads of an event.
+func appendLine(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }

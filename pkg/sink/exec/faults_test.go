@@ -1,0 +1,415 @@
+package exec_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	sinkexec "github.com/informd/informd/pkg/sink/exec"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+// patience is far above what any step takes.
+const patience = 30 * time.Second
+
+// write calls Write and holds it to its contract.
+func write(t *testing.T, s sink.Sink, events []event.Event) (int, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n, err := s.Write(ctx, events)
+	if ctx.Err() != nil {
+		t.Fatalf("Write did not return within %v: %v", patience, err)
+	}
+	if n < 0 || n > len(events) || (n == len(events)) != (err == nil) {
+		t.Fatalf("Write returned %d of %d and the error %v", n, len(events), err)
+	}
+	return n, err
+}
+
+// deliver writes until the program has everything, as package deliver does.
+func deliver(t *testing.T, s sink.Sink, events []event.Event) {
+	t.Helper()
+	for end := time.Now().Add(patience); len(events) > 0; {
+		n, err := write(t, s, events)
+		if events = events[n:]; sink.IsPermanent(err) || time.Now().After(end) {
+			t.Fatalf("%d events are left: %v", len(events), err)
+		}
+	}
+}
+
+// shut closes a sink.
+func shut(t *testing.T, s sink.Sink) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// wantInOrder holds a directory to the events: each at least once, and in order per object, also
+// for a reader that drops repeated ids.
+func wantInOrder(t *testing.T, dir string, events []event.Event) {
+	t.Helper()
+	first, last := map[string]int{}, map[string]int{}
+	for i, r := range records(t, dir) {
+		id := r.Attributes["id"]
+		if _, ok := first[id]; !ok {
+			first[id] = i
+		}
+		last[id] = i
+	}
+	before := map[string]string{}
+	for i := range events {
+		id, key := events[i].ID, events[i].Key()
+		if _, ok := first[id]; !ok {
+			t.Fatalf("event %d, %s, is missing", i, id)
+		}
+		if prev, ok := before[key]; ok && (first[prev] > first[id] || last[prev] > last[id]) {
+			t.Errorf("%s came after %s", prev, id)
+		}
+		before[key] = id
+	}
+}
+
+// TestKilledProgram: kill -9 in the middle of batches loses nothing and keeps the order.
+func TestKilledProgram(t *testing.T) {
+	for _, ack := range []sinkexec.Ack{sinkexec.IDs, sinkexec.Exit} {
+		t.Run(string(ack), func(t *testing.T) {
+			c, dir := handler(t, func(c *sinkexec.Config) { c.Ack, c.Batch = ack, 50 })
+			s := open(t, c, sinktest.Env(t))
+			defer shut(t, s)
+			kills := make(chan int)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				n := 0
+				defer func() { kills <- n }()
+				for tick := time.Tick(40 * time.Millisecond); ctx.Err() == nil; <-tick {
+					text, _ := os.ReadFile(filepath.Join(dir, pids))
+					if fields := strings.Fields(string(text)); len(fields) > n {
+						n = len(fields)
+						signal(t, fields[n-1], syscall.SIGKILL)
+					}
+				}
+			}()
+			events := sinktest.Events(600)
+			for left := events; len(left) > 0; {
+				n, err := write(t, s, left[:min(len(left), 200)])
+				if left = left[n:]; sink.IsPermanent(err) || sink.IsUnknown(err) {
+					t.Fatalf("a killed program is no refusal: %v", err)
+				}
+			}
+			stop()
+			if n := <-kills; n < 2 {
+				t.Errorf("%d kills only", n)
+			}
+			wantInOrder(t, dir, events)
+		})
+	}
+}
+
+// signal sends a signal to a process, and reports whether there is one.
+func signal(t *testing.T, pid string, number syscall.Signal) bool {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil || n <= 1 {
+		t.Fatalf("%q is no process id", pid)
+	}
+	return syscall.Kill(n, number) == nil
+}
+
+// TestBadPrograms: programs that break the contract cost one attempt, and no event.
+func TestBadPrograms(t *testing.T) {
+	for name, c := range map[string]struct {
+		ack    sinkexec.Ack
+		script string
+	}{
+		"never reads":              {sinkexec.IDs, `exec sleep 1000`},
+		"never acknowledges":       {sinkexec.IDs, `exec cat >/dev/null`},
+		"lines of garbage":         {sinkexec.IDs, `yes garbage & exec cat >/dev/null`},
+		"garbage without lines":    {sinkexec.IDs, `cat /dev/zero & exec cat >/dev/null`},
+		"errors without end":       {sinkexec.IDs, `yes garbage >&2 & exec cat >/dev/null`},
+		"closes its output":        {sinkexec.IDs, `exec >&-; exec cat >/dev/null`},
+		"ends at once":             {sinkexec.IDs, `exit 0`},
+		"prints the id of another": {sinkexec.IDs, `echo uid-0-1000:1; echo upto nobody; exec cat >/dev/null`},
+		"does not end":             {sinkexec.Exit, `trap '' TERM; sleep 1000`},
+		"cannot now":               {sinkexec.Exit, `exit 75`},
+		"kills itself":             {sinkexec.Exit, `kill -9 $$`},
+		"is not there":             {sinkexec.IDs, `exec /nonexistent/program`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := options(t, func(o *sinkexec.Config) { o.Ack, o.Timeout = c.ack, time.Second }, "sh", "-c", c.script)
+			s := open(t, options, sinktest.Env(t))
+			defer shut(t, s)
+			events := append(sinktest.Big(3, 1400<<10), sinktest.Events(20)...)
+			for range 2 {
+				if n, err := write(t, s, events); n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
+					t.Errorf("Write returned %d and %v, want 0 and an error that passes", n, err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := s.Write(ctx, events); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+// TestSlowProgram: the time is that between two acknowledgements, not that of a batch.
+func TestSlowProgram(t *testing.T) {
+	c, dir := handler(t, func(c *sinkexec.Config) { c.Timeout = time.Second })
+	c.Env["EXEC_TEST_ACK"] = sink.NewSecret("slow")
+	s := open(t, c, sinktest.Env(t))
+	defer shut(t, s)
+	events := append(sinktest.Events(15), sinktest.Big(2, 1400<<10)...)
+	if n, err := write(t, s, events); err != nil {
+		t.Errorf("Write returned %d and %v", n, err)
+	}
+	wantInOrder(t, dir, events)
+}
+
+// TestLooseAcknowledgements: ids may come in another order, twice, or all at once by `upto`.
+func TestLooseAcknowledgements(t *testing.T) {
+	for _, manner := range []string{"backwards", "twice", "upto", "noise"} {
+		t.Run(manner, func(t *testing.T) {
+			c, _ := handler(t, nil)
+			c.Env["EXEC_TEST_ACK"] = sink.NewSecret(manner)
+			s := open(t, c, sinktest.Env(t))
+			defer shut(t, s)
+			for batch := 0; batch < 30; batch += 10 {
+				if n, err := write(t, s, sinktest.Events(30)[batch:batch+10]); err != nil {
+					t.Fatalf("Write returned %d and %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCutAcknowledgement: a line without its end may be the beginning of another id.
+func TestCutAcknowledgement(t *testing.T) {
+	events := sinktest.Events(2)
+	s := open(t, options(t, nil, "sh", "-c", `printf %s "`+events[0].ID+`"`), sinktest.Env(t))
+	defer shut(t, s)
+	if n, err := write(t, s, events); n != 0 {
+		t.Errorf("Write returned %d and %v", n, err)
+	}
+}
+
+// TestExitCodes is the table of docs/sinks/exec.md.
+func TestExitCodes(t *testing.T) {
+	const (
+		passes    = "passes"
+		permanent = "permanent"
+		unknown   = "unknown"
+	)
+	for name, c := range map[string]struct {
+		ack     sinkexec.Ack
+		trusted bool // it has acknowledged something else
+		want    string
+	}{
+		"0":  {sinkexec.IDs, true, passes},
+		"75": {sinkexec.Exit, true, passes},
+		"65": {sinkexec.Exit, false, permanent},
+		"1":  {sinkexec.Exit, true, permanent},
+		"2":  {sinkexec.Exit, false, unknown},
+		"3":  {sinkexec.IDs, true, unknown},
+		"4":  {sinkexec.IDs, false, passes},
+	} {
+		t.Run(string(c.ack)+" "+name, func(t *testing.T) {
+			options, dir := handler(t, func(o *sinkexec.Config) { o.Ack = c.ack })
+			s := open(t, options, sinktest.Env(t))
+			defer shut(t, s)
+			events := sinktest.Events(6)
+			want := 0
+			if c.trusted {
+				want = 3
+			}
+			batch := append(append(events[:want:want], about("exit-"+name)), events[want:]...)
+			n, err := write(t, s, batch)
+			got := passes
+			switch {
+			case sink.IsPermanent(err):
+				got = permanent
+			case sink.IsUnknown(err):
+				got = unknown
+			}
+			if err == nil || got != c.want {
+				t.Errorf("the error %v %s, want one that is %s", err, got, c.want)
+			}
+			if c.ack == sinkexec.IDs && n != want || got == permanent && n != want {
+				t.Errorf("Write returned %d, want %d", n, want)
+			}
+			deliver(t, s, append(batch[n:want:want], events[want:]...))
+			wantInOrder(t, dir, events)
+		})
+	}
+}
+
+// TestBrokenProgram: one that refuses every event makes few dead letters with ack: exit, and none
+// with ack: ids.
+func TestBrokenProgram(t *testing.T) {
+	for ack, want := range map[sinkexec.Ack]int{sinkexec.IDs: 0, sinkexec.Exit: 10} {
+		t.Run(string(ack), func(t *testing.T) {
+			options, _ := handler(t, func(o *sinkexec.Config) { o.Ack = ack })
+			s := open(t, options, sinktest.Env(t))
+			defer shut(t, s)
+			deliver(t, s, sinktest.Events(1))
+			permanent := 0
+			for range 15 {
+				if _, err := write(t, s, []event.Event{about("exit-1")}); sink.IsPermanent(err) {
+					permanent++
+				}
+			}
+			if permanent != want {
+				t.Errorf("%d events were refused for good, want %d", permanent, want)
+			}
+		})
+	}
+}
+
+// TestIDsThatNoLineHas: an event that a program could not acknowledge holds up no other.
+func TestIDsThatNoLineHas(t *testing.T) {
+	for _, uid := range []string{"a\nb", "a\rb", " a", "\x00", "a\x85b", "\xff"} {
+		for ack, want := range map[sinkexec.Ack]bool{sinkexec.IDs: true, sinkexec.Exit: false} {
+			c, _ := handler(t, func(o *sinkexec.Config) { o.Ack = ack })
+			s := open(t, c, sinktest.Env(t))
+			events := sinktest.Events(5)
+			events[2].UID, events[2].ID = uid, event.ObjectID(uid, 7, 0)
+			n, err := write(t, s, events)
+			if refused := sink.IsPermanent(err); refused != want || refused && n != 2 {
+				t.Errorf("%q with ack: %s: %d and %v", uid, ack, n, err)
+			}
+			shut(t, s)
+		}
+	}
+}
+
+// TestEnvironment: a program gets no variable of informd but PATH and HOME.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("NATS_TOKEN", "secret")
+	t.Setenv("HOME", "/home/informd")
+	out := filepath.Join(t.TempDir(), "env")
+	c := options(t, func(o *sinkexec.Config) {
+		o.Ack = sinkexec.Exit
+		o.Env = map[string]sink.Secret{"OUT": sink.NewSecret(out), "TZ": sink.NewSecret("UTC")}
+	}, "sh", "-c", "exec env >$OUT")
+	s := open(t, c, sinktest.Env(t))
+	defer shut(t, s)
+	deliver(t, s, sinktest.Events(1))
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		got[name] = value
+	}
+	for _, ofTheShell := range []string{"PWD", "OLDPWD", "SHLVL", "_"} {
+		delete(got, ofTheShell)
+	}
+	if len(got) != 4 || got["PATH"] != os.Getenv("PATH") || got["HOME"] != "/home/informd" || got["OUT"] != out || got["TZ"] != "UTC" {
+		t.Errorf("the environment is %v", got)
+	}
+}
+
+// TestNoProcessIsLeft: neither of the program nor of what it has started, however it ends.
+func TestNoProcessIsLeft(t *testing.T) {
+	for name, script := range map[string]string{
+		"end of input":      `sleep 1000 & echo $! >>$PIDS; exec cat >/dev/null`,
+		"ignores the end":   `trap '' TERM HUP; sleep 1000 & echo $! >>$PIDS; while :; do sleep 0.1; done`,
+		"ends by itself":    `sleep 1000 & echo $! >>$PIDS; exit 3`,
+		"leaves the output": `sleep 1000 2>&1 & echo $! >>$PIDS; exec >&-; exec cat >/dev/null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := filepath.Join(t.TempDir(), "pids")
+			c := options(t, func(o *sinkexec.Config) {
+				o.Processes, o.Timeout = 2, 300*time.Millisecond
+				o.Env = map[string]sink.Secret{"PIDS": sink.NewSecret(list)}
+			}, "sh", "-c", `echo $$ >>$PIDS; `+script)
+			s := open(t, c, sinktest.Env(t))
+			for range 3 {
+				_, _ = write(t, s, sinktest.Events(2))
+			}
+			shut(t, s)
+			text, err := os.ReadFile(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(strings.Fields(string(text))); n < 6 {
+				t.Errorf("%d processes only", n)
+			}
+			for pid := range strings.FieldsSeq(string(text)) {
+				awaitGone(t, pid)
+			}
+		})
+	}
+}
+
+// awaitGone waits until there is no process. One that nobody has reaped is gone, too.
+func awaitGone(t *testing.T, pid string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); signal(t, pid, 0); <-tick.C {
+		stat, _ := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "Z") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %s is still there: %s", pid, stat)
+		}
+	}
+}
+
+// TestInformdKilled: on Linux, the program ends with an informd that is killed, although it does
+// not look at its input.
+func TestInformdKilled(t *testing.T) {
+	dir := t.TempDir()
+	informd := exec.CommandContext(t.Context(), os.Args[0])
+	informd.Env = append(os.Environ(), "EXEC_TEST_PROGRAM=informd", "EXEC_TEST_DIR="+dir)
+	if err := informd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !present(filepath.Join(dir, pids)); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("no program was started")
+		}
+	}
+	if err := informd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = informd.Wait() // killed
+	for _, pid := range started(t, dir) {
+		awaitGone(t, pid)
+	}
+}
+
+// runSink is an informd whose program hangs.
+func runSink(dir string) int {
+	c, _ := sinkexec.Driver().New().(*sinkexec.Config)
+	c.Command = []string{"sh", "-c", "echo $$ >$PIDS.new; mv $PIDS.new $PIDS; exec sleep 1000"}
+	c.Env = map[string]sink.Secret{"PIDS": sink.NewSecret(filepath.Join(dir, pids))}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := c.Open(ctx, sink.Env{Logger: discard()})
+	if err == nil {
+		_, err = s.Write(ctx, sinktest.Events(1))
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,152 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// closeGrace is how long a process may take to end after the end of its input.
+	closeGrace = 3 * time.Second
+	// outputGrace is how long it may take after the end of its standard output.
+	outputGrace = time.Second
+)
+
+// programs is an open sink. Write may be called concurrently, as often as there are slots.
+type programs struct {
+	config *Config
+	path   string
+	env    []string
+	log    *lineLog
+	trust  trust
+	// slots are the places of processes, nil if none was started. The Write that has taken one
+	// owns the process.
+	slots chan *process
+}
+
+func open(c *Config, path string, logger *slog.Logger) *programs {
+	s := &programs{config: c, path: path, env: []string{}, log: newLineLog(logger), slots: make(chan *process, c.Processes)}
+	for range c.Processes {
+		s.slots <- nil
+	}
+	for _, name := range []string{"PATH", "HOME"} {
+		if value, ok := os.LookupEnv(name); ok {
+			s.env = append(s.env, name+"="+value)
+		}
+	}
+	for name, value := range c.Env { // the last one of a name counts
+		s.env = append(s.env, name+"="+value.Reveal())
+	}
+	return s
+}
+
+// Write implements [sink.Sink]: at most [Config.Batch] events at a time. If a process refuses
+// one of several, they go one by one.
+func (s *programs) Write(ctx context.Context, batch []event.Event) (int, error) {
+	p := <-s.slots // there is one for each lane
+	defer func() { s.slots <- p }()
+	done := 0
+	single := 0 // batch[:single] goes one by one
+	for done < len(batch) {
+		if err := errors.Join(ctx.Err(), s.config.unanswerable(&batch[done])); err != nil {
+			return done, err
+		}
+		end := done + 1
+		for done >= single && end < min(done+s.config.Batch, len(batch)) && s.config.unanswerable(&batch[end]) == nil {
+			end++
+		}
+		var n int
+		var err error
+		if p, err = s.running(p); err == nil {
+			n, err = s.attempt(ctx, p, batch[done:end])
+		}
+		if n > 0 {
+			s.trust.accepted()
+		}
+		done += n
+		if end-done > 1 && (sink.IsPermanent(err) || sink.IsUnknown(err)) {
+			single = end
+		} else if err != nil {
+			return done, fmt.Errorf("%s: %w", s.config.Command[0], err)
+		}
+	}
+	return done, nil
+}
+
+// unanswerable returns an error if a program could not acknowledge the event.
+func (c *Config) unanswerable(e *event.Event) error {
+	if c.Ack == Exit || utf8.ValidString(e.ID) && strings.TrimSpace(e.ID) == e.ID && !strings.ContainsFunc(e.ID, unicode.IsControl) {
+		return nil
+	}
+	return sink.Permanent(errors.New("the id of the event is not one line of text, so a program cannot acknowledge it; ack: exit needs no ids"))
+}
+
+// running returns a process that can get events: p, or a new one if it has ended.
+func (s *programs) running(p *process) (*process, error) {
+	if p != nil {
+		if p.usable() {
+			return p, nil
+		}
+		if p.kill(); !p.ended() {
+			return p, errHangs
+		}
+	}
+	p, err := s.start()
+	if err != nil {
+		return nil, fmt.Errorf("start the program: %w", err)
+	}
+	return p, nil
+}
+
+// attempt sends events to a process, and returns how many leading ones it has acknowledged. When
+// attempt returns, nothing reads the events any more.
+func (s *programs) attempt(ctx context.Context, p *process, events []event.Event) (n int, err error) {
+	defer p.watch(ctx, s.config.Timeout)()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		p.send(events, s.config.Ack == Exit)
+	}()
+	if s.config.Ack == IDs {
+		if n, err = s.acknowledged(p, events); n == len(events) {
+			<-sent // or the time is over
+			return n, nil
+		}
+		p.timer.Reset(outputGrace)
+	}
+	ended := p.ended()
+	p.kill()
+	<-sent
+	if err = s.judge(ctx, p, ended, err, len(events)-n); err == nil {
+		n = len(events)
+	}
+	return n, err
+}
+
+// Close implements [sink.Sink]. Each process sees the end of its input, and has until ctx ends,
+// at most three seconds, to end.
+func (s *programs) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeGrace)
+	defer cancel()
+	failures := make([]error, s.config.Processes)
+	var closing sync.WaitGroup
+	for i := range failures {
+		if p := <-s.slots; p != nil {
+			closing.Go(func() { failures[i] = p.close(ctx) })
+		}
+	}
+	closing.Wait()
+	s.log.noteLost()
+	return errors.Join(failures...)
+}

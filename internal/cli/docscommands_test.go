@@ -30,7 +30,7 @@ func TestDocsCommands(t *testing.T) {
 func docsCommands(page string) [][]string {
 	var lines []string
 	for _, block := range docsBlocks(page) {
-		if block.language == "sh" || block.language == "" {
+		if isShell(block.language) || block.language == "" {
 			lines = append(lines, regexp.MustCompile(`[\n|;]|&&`).Split(block.text, -1)...)
 		}
 	}

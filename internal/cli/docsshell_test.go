@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -22,7 +21,7 @@ func TestDocsShell(t *testing.T) {
 	checked := 0
 	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/runbooks.md", "docs/operating.md", "deploy/README.md"} {
 		for _, block := range docsBlocks(pages[name]) {
-			if block.language != "sh" {
+			if !isShell(block.language) {
 				continue
 			}
 			checked++
@@ -49,35 +48,5 @@ func TestDocsShell(t *testing.T) {
 	}
 }
 
-// TestDocsGettingStarted runs the commands of docs/getting-started.md that need no cluster, with the config
-// of the page.
-func TestDocsGettingStarted(t *testing.T) {
-	page := docsPage(t, "../../docs/getting-started.md")
-	t.Chdir(t.TempDir())
-	ran := 0
-	for _, block := range docsBlocks(page) {
-		if block.language == "yaml" {
-			write(t, "config.yaml", block.text)
-		}
-		for line := range strings.Lines(block.text) {
-			line, _, _ = strings.Cut(strings.TrimSpace(line), " |")
-			args := strings.Fields(line)
-			switch {
-			case block.language != "sh" || len(args) == 0:
-			case args[0] == "echo":
-				if out, err := exec.CommandContext(t.Context(), "bash", "-euc", line).CombinedOutput(); err != nil {
-					t.Errorf("%s: %v: %s", line, err, out)
-				}
-			case args[0] == "informd" && slices.Contains([]string{"validate", "try", "rbac"}, args[1]):
-				ran++
-				var out, complaints bytes.Buffer
-				if code := run(t.Context(), args[1:], &out, &complaints); code != exitOK {
-					t.Errorf("%s: exit code %d: %s", line, code, &complaints)
-				}
-			}
-		}
-	}
-	if ran < 3 {
-		t.Errorf("ran %d commands", ran)
-	}
-}
+// isShell reports whether a block has commands: TestDocsRun runs those that are no illustration.
+func isShell(language string) bool { return language == "sh" || language == "sh illustration" }

@@ -20,6 +20,39 @@
 // they succeed, namespaces that are deleted with their content, leases and Events. informd
 // has one wildcard over everything that the API server serves.
 //
+// # Faults
+//
+//	N1   informd killed, stopped, down over a compaction or for two minutes; a power loss: what the log has
+//	     not synced is cut back at random, also over a compaction
+//	N2   informd frozen
+//	N3   an API server killed or stopped, both killed
+//	N4   an API server that lags behind etcd, with clients connected to it
+//	N5   etcd compacted to the head, defragmented, killed
+//	N6   etcd restored from a copy without new revisions; or with etcdutl (raised revision, older ones
+//	     compacted), with stopped and with running API servers
+//	N7   watches reset, half open, dripping byte by byte, the API server out of reach
+//	N8   one DELETED frame dropped (only with FAULTS=N8)
+//	N9   a CRD deleted and created again, a CRD's schema edited
+//	N10  permissions revoked and granted
+//	N11  the nats-server of the sink killed, frozen
+//	N13  (and N14) sinks that are slow or hang; a webhook that answers 429, 500 or 400, answers late, or
+//	     takes the event without an answer
+//	N15  the disk of one journal full, read-only
+//	N16  the files of the log cut, flipped, removed while informd is down
+//	N17  informd killed in the middle of a reconcile
+//	N19  of a pair: one killed, frozen, lost with its volume, or cut off from the API servers, the sinks or
+//	     the other one; each leader killed as soon as the former one is back; a changed config rolled out,
+//	     also without volumes
+//	N20  an HTTP proxy answers 404, 502 or 503, for all requests, one API group, or one of two API servers;
+//	     or 403 to lists
+//	N21  the proxy buffers responses, delays headers, speaks HTTP/1.1 only, closes idle connections, or
+//	     freezes
+//	N22  two API servers behind one address; one lags behind etcd, was restarted over a compaction, or gets
+//	     nothing from etcd
+//	N24  an operator rewinds a sink, re-snapshots a resource for all sinks or one, deletes a sink's stream
+//	N25  a hostile tenant with the rights of the ClusterRole admin in one namespace, who fills the journal
+//	     twice
+//
 // # Invariants
 //
 //	I1   the last event of every key is etcd's last state, or a deletion

@@ -44,8 +44,9 @@ type Pass struct {
 	Newcomer event.Op
 	Replay   bool
 	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
-	// will begin there.
+	// will begin there. Newer: there were some.
 	Horizon uint64
+	Newer   bool
 	// Repeat is the run of a re-snapshot, 0 if the pass is not one: objects that are as they are listed are
 	// announced again, and counted by Repeated.
 	Repeat   uint64
@@ -136,6 +137,7 @@ func (t *Sweeper) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malfor
 func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	k, e := t.listed(s, emit.IDOf(o))
 	if s.Horizon != 0 && o.ResourceVersion > s.Horizon {
+		s.Newer = true
 		return nil
 	}
 	if !s.Rollback {

@@ -17,7 +17,7 @@ import (
 // A re-snapshot announces each object of the target again: on request, or where the log has no
 // bounds of a snapshot of the target. Between two frames the loop lists the selection. It repeats
 // what the log has as it is listed; what is newer, and the end of what is not listed, is for the watch to
-// bring. The synced event follows when the watch has passed the list.
+// bring. The synced event follows when the watch has passed the list, or at once if there is nothing to bring.
 
 // resnapshotAttempts is how often in a row the list of a re-snapshot may fail until the request is
 // given up.
@@ -47,7 +47,9 @@ type resnapshot struct {
 	// Revision of the list, 0 until it was read to its end, in an epoch. Objects counts what was
 	// announced again.
 	ResnapshotResult
-	epoch    uint64
+	epoch uint64
+	// equal: the list had nothing that the watch has yet to bring.
+	equal    bool
 	failures int
 	backoff  wait.Backoff
 }
@@ -94,6 +96,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		return err
 	case err == nil:
 		s.Revision, s.epoch = rv, t.Epoch
+		s.equal = !pass.Newer && !pass.Blind && len(t.Missing(pass)) == 0
 		return nil
 	}
 	if s.failures++; s.failures >= resnapshotAttempts && !s.insist {
@@ -123,7 +126,7 @@ func (t *Target) concludeResnapshot(ctx context.Context) error {
 	case s.epoch != t.Epoch: // the revision of the list does not compare with the cursor
 		s.Revision = 0
 		return t.listAgain(ctx)
-	case t.Cursor < s.Revision:
+	case !s.equal && t.Cursor < s.Revision:
 		return nil
 	}
 	if err := t.EmitBound(ctx, event.Synced, s.Run, s.Revision, true); err != nil {

@@ -1,11 +1,17 @@
 package dynwatch_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
 )
 
 // What an edit has dropped stays out of the index however often informd starts: no
@@ -122,5 +128,146 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 				t.Errorf("what comes back: %s", r.since(n))
 			}
 		})
+	}
+}
+
+func (r *recorder) Forget(_ context.Context, objects []event.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dying {
+		return errDying
+	}
+	taken := r.used(len(objects))
+	for i := range objects[:taken] {
+		r.forgotten[objects[i].Key()] = len(r.events)
+	}
+	if r.dying = taken < len(objects); r.dying {
+		return errDying
+	}
+	return nil
+}
+
+// TestKilledOverAnEdit kills the process behind each record that follows from an edit. Whatever the log has
+// forgotten by then, nothing is said of an object that is excluded and exists, and an edit back announces it.
+func TestKilledOverAnEdit(t *testing.T) {
+	edits := map[string]func(*dynwatch.Resource){
+		"labels":               func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" },
+		"names of namespaces":  func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"team-b"} },
+		"labels of namespaces": func(r *dynwatch.Resource) { r.NamespaceSelector = "on=yes" },
+	}
+	for name, edit := range edits {
+		for _, compacted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, compacted: %t", name, compacted), func(t *testing.T) {
+				for room := 0; killedOverAnEdit(t, edit, room, compacted); room++ {
+					if t.Failed() {
+						t.Fatalf("killed after %d records", room)
+					}
+				}
+			})
+		}
+	}
+}
+
+// killedOverAnEdit is one run of it. It returns false if the process was not killed, as it had nothing more to write.
+func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, compacted bool) (killed bool) {
+	api := newFakeAPI(t)
+	for ns, label := range map[string]string{"team-a": "yes", "team-b": "no"} {
+		api.put("", ns, label)
+		for _, name := range []string{"one", "two", "three"} {
+			api.put(ns, name, label)
+		}
+	}
+	before := things()
+	before.Namespaces = []string{"team-*"}
+	r := start(t, api, before)
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	wanted := before
+	edit(&wanted)
+	r.log.set(func() { r.log.room = &room })
+	r.begin(wanted)
+	r.eventually("killed, or through", func() bool {
+		r.log.set(func() { killed = r.log.dying })
+		return killed || r.manager.Targets()[0].State == dynwatch.Live
+	})
+	r.stop(true)
+	r.log.set(func() { r.log.room = nil })
+	api.del("team-b", "two") // informd may find that out, or not know the object any more
+	changed := api.put("team-a", "one", "yes")
+	if compacted {
+		api.compact()
+	}
+	for range 2 {
+		r.begin(wanted)
+		r.caughtUp()
+		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 3 || r.manager.Targets()[0].Objects != 3 {
+			t.Errorf("audit: %+v", got)
+		}
+		r.stop(false)
+	}
+	told := func() []string {
+		return slices.DeleteFunc(thingLines(r.log.all()[n:]), func(line string) bool { return strings.HasPrefix(line, "deleted team-b/two ") })
+	}
+	if diff := cmp.Diff([]string{fmt.Sprintf("modified team-a/one %d", changed)}, told()); diff != "" {
+		t.Errorf("events after the edit (-want +got):\n%s", diff)
+	}
+	n = len(r.log.all())
+	r.begin(before)
+	r.caughtUp()
+	announced := map[string]event.Op{}
+	for _, e := range r.log.all()[n:] {
+		if !e.Op.Control() {
+			announced[e.Namespace+"/"+e.Name] = e.Op
+		}
+	}
+	if diff := cmp.Diff(map[string]event.Op{"team-b/one": event.Snapshot, "team-b/three": event.Snapshot}, announced); diff != "" {
+		t.Errorf("events after the edit back (-want +got):\n%s", diff)
+	}
+	r.stop(false)
+	return killed
+}
+
+// TestEditWhileEtcdCompacts: etcd compacts the revision of the list before it has said what became of an object that
+// the list lacks. Nothing is said of the object if it is there.
+func TestEditWhileEtcdCompacts(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "excluded", "no")
+	api.put("a", "ends", "no")
+	api.put("a", "stays", "yes")
+	wanted := things()
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	asked := 0
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if q := r.URL.Query(); strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") && q.Get("resourceVersion") != "" && q.Get("labelSelector") == "" {
+				if asked++; asked == 1 {
+					api.del("a", "ends")
+				}
+				api.put("", "other", "")
+				api.compact()
+			}
+			return false
+		}
+	})
+	wanted.LabelSelector = "on=yes"
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("one object", func() bool { return r.manager.Targets()[0].Objects == 1 })
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	r.stop(false)
+	r.begin(wanted)
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.Objects != 1 || asked == 0 {
+		t.Errorf("%d objects, asked %d times", s.Objects, asked)
+	}
+	for _, line := range thingLines(r.log.all()[n:]) {
+		if !strings.HasPrefix(line, "deleted a/ends ") {
+			t.Error(line)
+		}
 	}
 }

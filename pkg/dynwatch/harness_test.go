@@ -32,9 +32,11 @@ type recorder struct {
 	mu       sync.Mutex
 	events   []event.Event
 	rejected []dynwatch.Rejected
-	gate     chan struct{} // Append waits until it is closed
-	marks    map[string][]byte
-	void     bool // the marks count on events that are gone
+	// forgotten are objects of which so many first events do not count.
+	forgotten map[string]int
+	gate      chan struct{} // Append waits until it is closed
+	marks     map[string][]byte
+	void      bool // the marks count on events that are gone
 	// aside are the state events and the beginnings of first lists, which are not among
 	// events.
 	aside []event.Event
@@ -57,7 +59,7 @@ var errDying = errors.New("the process is being killed")
 func newRecorder() *recorder {
 	open := make(chan struct{})
 	close(open)
-	return &recorder{gate: open, marks: make(map[string][]byte)}
+	return &recorder{gate: open, marks: make(map[string][]byte), forgotten: make(map[string]int)}
 }
 
 func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
@@ -68,9 +70,9 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 	}
 	newest := make(map[string]event.Event)
 	resource, namespace, one := strings.Cut(target, "@")
-	for _, e := range r.events {
+	for i, e := range r.events {
 		of, _, _ := strings.Cut(e.Target, "@")
-		if of == resource && (!one || e.Namespace == namespace) && !e.Op.Control() {
+		if of == resource && (!one || e.Namespace == namespace) && !e.Op.Control() && i >= r.forgotten[e.Key()] {
 			newest[e.Key()] = e
 		}
 	}
@@ -104,8 +106,8 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 		}
 		return event.Event{}, false, nil
 	}
-	for _, e := range slices.Backward(r.events) {
-		if e.Key() == of.Key() && !e.Op.Control() {
+	for i, e := range slices.Backward(r.events) {
+		if e.Key() == of.Key() && !e.Op.Control() && i >= r.forgotten[e.Key()] {
 			return e, true, nil
 		}
 	}

@@ -29,11 +29,8 @@ type Mark struct {
 	FirstOp event.Op `json:"firstOp,omitempty"`
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Selection is what the objects were selected by. Dropped is how many of those that
-	// the log has not ended were dropped when it was edited, as far as labels and fields
-	// decided.
+	// Selection is what the objects were selected by.
 	Selection string `json:"selection,omitempty"`
-	Dropped   int    `json:"dropped,omitempty"`
 	// Mark is that of the namespaces that are covered by label.
 	selection.Mark
 	// Custom: it is a custom resource.

@@ -31,9 +31,10 @@ const (
 	BatchBytes  = 256 << 10
 )
 
+// batch has events, or objects to forget.
 type batch struct {
-	events []event.Event
-	size   int
+	events, forgotten []event.Event
+	size              int
 }
 
 // ErrLog says that the log did not take an event. The loop ends: the index and the log can
@@ -53,6 +54,8 @@ type Meter interface {
 type Options struct {
 	// Append appends events to the log.
 	Append func(ctx context.Context, events []event.Event) error
+	// Forget has the log forget objects.
+	Forget func(ctx context.Context, objects []event.Event) error
 	// Log has the last events of objects.
 	Log    journal.Log
 	Meter  Meter
@@ -96,10 +99,15 @@ func (w *Writer) Reshape(c Content, redactor *frame.Redactor) {
 func (w *Writer) Shape() *frame.Shape { return w.shape.Load() }
 
 // Pending reports whether events wait for a flush.
-func (w *Writer) Pending() bool { return len(w.pending.events) > 0 }
+func (w *Writer) Pending() bool { return len(w.pending.events)+len(w.pending.forgotten) > 0 }
 
 // emit adds an event to the batch and flushes the batch when it is full.
 func (w *Writer) emit(ctx context.Context, e event.Event) error {
+	if len(w.pending.forgotten) > 0 {
+		if err := w.Flush(ctx); err != nil {
+			return err
+		}
+	}
 	w.pending.events = append(w.pending.events, e)
 	w.pending.size += e.Size()
 	if len(w.pending.events) >= batchEvents || w.pending.size >= BatchBytes {
@@ -108,12 +116,33 @@ func (w *Writer) emit(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// Flush appends the batch to the log and blocks while the log is full.
-func (w *Writer) Flush(ctx context.Context) error {
+// WriteForgotten has index and log forget the object of an entry, without an event.
+func (w *Writer) WriteForgotten(ctx context.Context, e *index.Entry) error {
 	if len(w.pending.events) > 0 {
-		if err := w.Append(ctx, w.pending.events); err != nil {
-			return fmt.Errorf("%w: %w", ErrLog, err)
+		if err := w.Flush(ctx); err != nil {
+			return err
 		}
+	}
+	of := w.Event("", w.Index.ID(e), false)
+	of.ResourceVersion = e.RV
+	w.Index.Remove(e)
+	w.pending.forgotten = append(w.pending.forgotten, of)
+	if len(w.pending.forgotten) >= batchEvents {
+		return w.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush writes the batch to the log and blocks while the log is full.
+func (w *Writer) Flush(ctx context.Context) (err error) {
+	switch {
+	case len(w.pending.events) > 0:
+		err = w.Append(ctx, w.pending.events)
+	case len(w.pending.forgotten) > 0:
+		err = w.Forget(ctx, w.pending.forgotten)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	clear(w.pending.events) // do not keep the bodies alive
 	w.pending = batch{events: w.pending.events[:0]}
@@ -182,6 +211,9 @@ func (w *Writer) Last(ctx context.Context, of *event.Event) (event.Event, bool, 
 		if p := &w.pending.events[i]; !p.Op.Control() && p.Name == of.Name && p.Namespace == of.Namespace {
 			return *p, p.UID == of.UID, nil
 		}
+	}
+	if slices.ContainsFunc(w.pending.forgotten, func(f event.Event) bool { return f.Name == of.Name && f.Namespace == of.Namespace }) {
+		return event.Event{}, false, nil
 	}
 	last, ok, err := w.Log.Last(ctx, of)
 	if err != nil {

@@ -12,14 +12,24 @@ const longAppend = time.Second
 
 // append appends events to the log, and blocks while the log is full.
 func (t *Feed) append(ctx context.Context, events []event.Event) error {
+	err := t.write(ctx, t.Log.Append, events)
+	if err == nil {
+		t.Status.Appended(events)
+	}
+	return err
+}
+
+// forget has the log forget objects, and blocks while the log is full.
+func (t *Feed) forget(ctx context.Context, objects []event.Event) error {
+	return t.write(ctx, t.Log.Forget, objects)
+}
+
+func (t *Feed) write(ctx context.Context, call func(context.Context, []event.Event) error, events []event.Event) error {
 	t.Status.Block()
-	err := t.Log.Append(ctx, events)
+	err := call(ctx, events)
 	if t.Status.Unblock() > longAppend {
 		t.Stalled = time.Now()
 	}
 	t.Status.Alive()
-	if err == nil {
-		t.Status.Appended(events)
-	}
 	return err
 }

@@ -57,8 +57,6 @@ type Feed struct {
 	Position
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
-	// Dropped are objects that an edit of the selectors has dropped.
-	Dropped Dropped
 	// First is the first list, until it is complete.
 	First FirstRun
 	// FirstOp is the operation of objects in the first list: they existed when
@@ -120,7 +118,7 @@ func New(o Options) *Feed {
 		Failures: listwatch.Failures{After: o.Timing.Failing},
 	}
 	f.Writer = emit.New(emit.Options{
-		Append: f.append, Log: o.Log, Meter: f.Status, Logger: f.Logger, Owners: o.Owners,
+		Append: f.append, Forget: f.forget, Log: o.Log, Meter: f.Status, Logger: f.Logger, Owners: o.Owners,
 		Cluster: o.Cluster, Target: f.Name, Namespace: o.Spec.Namespace, Index: f.Index,
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})

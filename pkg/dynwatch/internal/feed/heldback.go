@@ -7,7 +7,6 @@ import "github.com/informd/informd/pkg/dynwatch/internal/index"
 func (t *Feed) NoteHeldBack(e *index.Entry, rv uint64) {
 	t.HeldBack = true
 	t.Index.Skip(e, rv)
-	delete(t.Dropped.Candidates, t.Index.Handle(e))
 }
 
 // MayHaveHeldBack reports whether a state that the watch has come past, newer than the

@@ -37,8 +37,8 @@ func (t *Feed) MarkLost(ctx context.Context) error {
 	l, now := t.Lost, t.Checkpoint()
 	// That the log has lost events is said until all objects are announced again.
 	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
-	if l.Reason == recovery.ReasonRollback {
-		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV
+	if l.Reason == recovery.ReasonRollback || l.Reason == recovery.ReasonSelection {
+		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV; the log forgets what is excluded
 	}
 	if now == t.Marked {
 		return nil

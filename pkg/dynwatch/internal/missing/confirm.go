@@ -23,7 +23,7 @@ const maxConfirmed = 32
 // believed.
 func (t *Decider) Confirm(ctx context.Context, gone []*index.Entry, rv uint64) error {
 	gone = slices.DeleteFunc(slices.Clone(gone), func(e *index.Entry) bool {
-		return t.MayBeDropped(e) || !t.Coverage.Filter.Covers(t.Index.Namespace(e)) // etcd is asked about these anyway
+		return !t.Coverage.Filter.Covers(t.Index.Namespace(e)) // etcd is asked about these anyway
 	})
 	n := min(len(gone), maxConfirmed)
 	for i := range n {

@@ -57,7 +57,7 @@ func (t *Decider) EndGone(ctx context.Context, d decide.Decision, id index.ID, e
 // Absent is what it means that a list at revision rv lacks the entry's object.
 func (t *Decider) Absent(e *index.Entry, rv uint64) decide.Decision {
 	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.lostBy(recovery.ReasonRollback)}
-	r := decide.Rules{Selects: t.mayExist(e), Edited: t.lostBy(recovery.ReasonSelection)}
+	r := decide.Rules{Selects: t.mayExist(), Edited: t.lostBy(recovery.ReasonSelection)}
 	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
 }
 
@@ -71,8 +71,6 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 		return nil
 	case !t.Coverage.Filter.Covers(t.Index.Namespace(e)):
 		return t.endUncovered(ctx, e, rv)
-	case t.MayBeDropped(e):
-		return t.endMaybeDropped(ctx, e, rv)
 	case !d.Ask:
 		return t.End(ctx, d.Op, e, nil, rv, true)
 	}
@@ -82,8 +80,7 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	case err != nil:
 		return err
 	case still && d.IfExists == "":
-		t.drop(e) // it was not the cluster that changed
-		return nil
+		return t.WriteForgotten(ctx, e) // it was not the cluster that changed
 	case still:
 		return t.End(ctx, d.IfExists, e, now, rv, true)
 	default:
@@ -96,16 +93,15 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
 	if errors.Is(err, listwatch.ErrOutside) {
-		return nil, t.mayExist(e), nil
+		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
-func (t *Decider) mayExist(e *index.Entry) bool {
-	edited := t.MayBeDropped(e) || t.lostBy(recovery.ReasonSelection)
-	return t.Source.Resource.Loses() || edited && t.Spec.Selects()
+func (t *Decider) mayExist() bool {
+	return t.Source.Resource.Loses() || t.lostBy(recovery.ReasonSelection) && t.Spec.Selects()
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
@@ -139,7 +135,7 @@ func (t *Decider) becameOf(ctx context.Context, e *index.Entry, rv uint64) (o *f
 	case errors.Is(err, listwatch.ErrLasting):
 		return nil, true, nil
 	case errors.Is(err, listwatch.ErrOutside):
-		return nil, t.mayExist(e), nil
+		return nil, t.mayExist(), nil
 	}
 	_, there, err = t.asEntry(ctx, e, found, ok, err)
 	return nil, there, err // its state is newer than its end
@@ -191,14 +187,11 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
-	if t.MayBeDropped(e) {
-		return t.endMaybeDropped(ctx, e, at)
-	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {
 		return err
 	}
-	if !t.mayExist(e) {
+	if !t.mayExist() {
 		return t.End(ctx, event.Deleted, e, last, at, true)
 	}
 	now, still, err := t.stillThere(ctx, e, at)

@@ -68,8 +68,7 @@ func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) e
 		case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
 			return err
 		}
-		t.Index.Remove(e) // the cluster has not changed, or its state is unknown
-		return nil
+		return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
 	}
 	leaving, _ := t.Coverage.Leaving(t.Index.Namespace(e))
 	return t.EndOutside(ctx, e, rv, cmp.Or(leaving.Cause, t.Coverage.At(), rv), true)

@@ -57,19 +57,15 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 	}
 	c.Begin(now, ahead)
 	if m := t.Marked; m.Synced && m.At != 0 && (t.Lost == nil || t.Lost.Reason != recovery.ReasonSelection) {
-		resumed, err := c.Resume(ctx, m.Mark, m.RV)
-		switch {
-		case errors.Is(err, selection.ErrForgotten):
-			if t.Lost == nil {
-				t.Distrust(recovery.ReasonSelection)
-				if !c.Apart { // a namespace may have been on its way since then
-					t.Lost.From = min(t.Lost.From, m.Mark.At)
-				}
-			}
-		case err != nil:
+		err := c.Resume(ctx, m.Mark, m.RV)
+		if err != nil && !errors.Is(err, selection.ErrForgotten) {
 			return false, err
-		case resumed:
-			t.SiftNamespaces()
+		}
+		if err != nil && t.Lost == nil {
+			t.Distrust(recovery.ReasonSelection)
+			if !c.Apart { // a namespace may have been on its way since then
+				t.Lost.From = min(t.Lost.From, m.Mark.At)
+			}
 		}
 	}
 	c.Begun(now)

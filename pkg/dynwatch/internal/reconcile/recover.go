@@ -233,7 +233,7 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	t.Lost, t.Dropped.Candidates = nil, nil
+	t.Lost = nil
 	t.SetCursor(rv)
 	t.Proven = 0
 	t.Coverage.ForgetLeftOut(rv)

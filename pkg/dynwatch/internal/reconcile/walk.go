@@ -53,8 +53,7 @@ func (t *Reconciler) queries(s *sweep.Pass, differing []listwatch.Listed) []reco
 		add(t.Index.Get(d.Namespace, d.Name), d)
 	}
 	for _, e := range t.Missing(s) {
-		// What may have been dropped by an edit is for EndAbsent: its history looks as if it had left.
-		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) && !t.MayBeDropped(e) {
+		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
 		}
 	}

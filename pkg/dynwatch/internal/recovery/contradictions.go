@@ -32,15 +32,14 @@ func (c *Contradictions) Note(k decide.Known, d listwatch.Listed) {
 	}
 }
 
-// NoteReturned keeps a listed object that the index lacks. Whole: the index holds every object
-// of the list, as no selection and no filter keeps one out.
-func (c *Contradictions) NoteReturned(l *Lost, d listwatch.Listed, whole bool) {
+// NoteReturned keeps a listed object that the index lacks.
+func (c *Contradictions) NoteReturned(l *Lost, d listwatch.Listed) {
 	switch {
 	case l == nil || !l.Walks():
 	case l.Deleted.Has(d.UID):
 		c.Returned = slices.Insert(c.Returned, 0, d) // this one is proof
 		c.Returned = c.Returned[:min(len(c.Returned), maxContradictions)]
-	case len(c.Returned) < maxContradictions && d.RV <= l.From && whole:
+	case len(c.Returned) < maxContradictions && d.RV <= l.From:
 		c.Returned = append(c.Returned, d)
 	}
 }

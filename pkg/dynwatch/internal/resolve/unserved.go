@@ -69,7 +69,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 	}
 	t.Lost, t.FirstOp, t.Unwatched = nil, event.Added, Unwatched{}
 	t.First = feed.FirstRun{}
-	t.Dropped, t.absence = feed.Dropped{}, catalog.Absence{}
+	t.absence = catalog.Absence{}
 	t.SetCursor(0)
 	clear(t.Ended)
 	t.Coverage.Forget()

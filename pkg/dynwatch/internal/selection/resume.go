@@ -77,17 +77,17 @@ func (c *Coverage) Begun(now *Viewed) {
 	c.publish()
 }
 
-// Resume covers the namespaces that matched at a mark, of a stream that was at rv. It returns
-// false if revisions do not compare with the mark, and ErrForgotten if etcd has compacted it, or
-// was restored to an older state that the objects do not show.
-func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) {
+// Resume covers the namespaces that matched at a mark, of a stream that was at rv, if revisions
+// compare with the mark. It returns ErrForgotten if etcd has compacted it, or was restored to an
+// older state that the objects do not show.
+func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) error {
 	if c.at < m.At {
 		// The Namespaces were restored to an older state. A rollback is found with the objects only
 		// if they are in the same store, and their position is past its head.
 		if c.Apart || rv <= c.at {
-			return false, ErrForgotten
+			return ErrForgotten
 		}
-		return false, nil
+		return nil
 	}
 	for name := range strings.SplitSeq(m.Turning, ",") {
 		if name != "" {
@@ -97,7 +97,7 @@ func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) 
 	c.leftOut.forget(rv)
 	c.resumed = c.Apart
 	if err := c.coverThen(ctx, m, rv); err != nil {
-		return false, err
+		return err
 	}
 	for name := range c.candidates {
 		c.covered = c.covered.without(name)
@@ -105,7 +105,7 @@ func (c *Coverage) Resume(ctx context.Context, m Mark, rv uint64) (bool, error) 
 		// have some of its objects.
 		c.leaving[name] = Departure{MissingAfter: c.missingAfter(name, m, rv)}
 	}
-	return true, nil
+	return nil
 }
 
 // missingAfter returns after which revision the log may lack events of a namespace that was on its way
@@ -121,13 +121,6 @@ func (c *Coverage) missingAfter(namespace string, m Mark, rv uint64) uint64 {
 	default:
 		return m.At
 	}
-}
-
-// Concerns reports whether a namespace is covered or was on its way at the mark.
-func (c *Coverage) Concerns(namespace string) bool {
-	_, leaving := c.leaving[namespace]
-	_, candidates := c.candidates[namespace]
-	return leaving || candidates || c.covered.has(namespace)
 }
 
 // coverThen makes covered what it was at a mark.

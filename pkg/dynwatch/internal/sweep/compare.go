@@ -8,13 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
-	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
-	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
 // BodiesByName is up to how many differing objects are fetched one by one after
@@ -74,48 +72,6 @@ func (t *Sweeper) Fetch(ctx context.Context, s *Pass, differing []listwatch.List
 		}
 	}
 	return t.Flush(ctx)
-}
-
-// Sift leaves out of the index what was dropped before the mark.
-func (t *Sweeper) Sift(ctx context.Context) error {
-	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
-		t.Dropped = feed.Dropped{} // all is looked at anyway
-		return nil
-	}
-	t.SetState(status.Syncing, "removing objects that the config no longer selects")
-	rolledBack, err := t.CheckRollback(ctx)
-	if err != nil {
-		return err
-	}
-	at, number := t.Cursor, t.NewPass(Pass{}).Number
-	seen := func(m listwatch.Listed) error {
-		t.Status.Progressed()
-		if e := t.Index.Get(m.Namespace, m.Name); e != nil {
-			e.Sweep = number
-		}
-		return nil
-	}
-	exact, until := false, uint64(0)
-	if !rolledBack {
-		_, err = t.Source.ListMetadata(ctx, at, seen)
-		if exact = err == nil; listwatch.Expired(err) || listwatch.Unsupported(err) {
-			until, err = t.Source.ListMetadata(ctx, 0, seen)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	found := feed.Dropped{Candidates: make(map[index.Handle]uint64), Until: until}
-	for e := range t.Index.All() {
-		if e.Sweep != number && e.RV <= at && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			found.Candidates[t.Index.Handle(e)] = e.RV
-		}
-	}
-	t.Dropped = found
-	if exact {
-		t.DropCandidates()
-	}
-	return nil
 }
 
 // MatchesList reports whether a list of now equals the index.

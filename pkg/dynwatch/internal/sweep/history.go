@@ -175,6 +175,6 @@ func (t *Sweeper) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (
 func (t *Sweeper) noteListed(c *recovery.Contradictions, k decide.Known, d listwatch.Listed) {
 	c.Note(k, d)
 	if k.Object == decide.Unknown {
-		c.NoteReturned(t.Lost, d, t.Dropped.Objects == 0 && len(t.Dropped.Candidates) == 0)
+		c.NoteReturned(t.Lost, d)
 	}
 }

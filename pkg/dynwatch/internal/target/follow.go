@@ -228,9 +228,6 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if err != nil {
 		return err
 	}
-	if !leftOut && len(t.Dropped.Candidates) > 0 {
-		delete(t.Dropped.Candidates, t.Index.Handle(t.Index.Get(namespace, name))) // what was dropped has no frames
-	}
 	switch {
 	case leftOut: // but the cursor moves on
 	case w.Err != nil:
@@ -251,7 +248,6 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		name := index.Key(namespace, name)
 		t.Ended[name] = max(t.Ended[name], rv)
 	}
-	t.SettleDropped()
 	return t.Losses.Settle(ctx)
 }
 

@@ -16,7 +16,7 @@ import (
 func (t *Target) markOfNow() checkpoint.Mark {
 	m := checkpoint.Mark{
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
-		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
+		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.Resolver.Notice.Custom.Load(),
 		Proven: t.Proven, BoundsMissing: t.boundsMissing != 0, HeldBack: t.HeldBack,
 	}
@@ -104,15 +104,6 @@ func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	if m.Custom {
 		t.Resolver.Notice.Custom.Store(true)
 	}
-	if m.Selection == t.Spec.Selection() && t.Coverage.Filter != nil {
-		// What fell out when the config was edited has no end in the log.
-		for e := range t.Index.All() {
-			if !t.Coverage.Filter.Named(t.Index.Namespace(e)) {
-				t.Index.Remove(e)
-			}
-		}
-	}
-	t.Status.Objects.Store(uint64(t.Index.Len()))
 	t.SetCursor(m.RV)
 	t.Proven = m.Proven
 	t.Clean, t.Audits.Began = m.RV, m.RV
@@ -132,7 +123,6 @@ func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
 		t.Lost = lostThen(&m, ends)
 	}
-	t.Dropped.Unsifted = m.Dropped > 0 && (t.Lost == nil || t.Lost.Reason != recovery.ReasonSelection)
 }
 
 // lostThen is the stretch of history that was being made up for at the mark, with the

@@ -136,8 +136,6 @@ func (t *Target) advance(ctx context.Context) error {
 		return t.Resolver.Resolve(ctx)
 	case t.Spec.Namespaces.Selector != "" && !t.Coverage.Known:
 		return t.awaitNamespaces(ctx)
-	case t.Dropped.Unsifted:
-		return t.Sift(ctx)
 	case !t.Status.Synced.Load():
 		return t.snapshot(ctx)
 	case t.Lost != nil && t.Lost.Phase == recovery.Reconciling:

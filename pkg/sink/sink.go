@@ -129,8 +129,9 @@ type Env struct {
 	Stdout io.Writer
 	// Found takes the identity of the destination. The sink calls it before its first Write
 	// returns, and when it finds another identity. A changed identity means that the destination
-	// lacks earlier events: informd then repeats every object. It does not block. It is nil
-	// unless the options are [Destined] and identified.
+	// lacks earlier events: informd then repeats every object. So does an empty identity and
+	// then the same one again, of a destination that has lost events. It does not block. It is
+	// nil unless the options are [Destined] and identified.
 	Found func(identity string)
 }
 

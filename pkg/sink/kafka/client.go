@@ -139,15 +139,20 @@ type topicID = [16]byte
 func (s *producer) identify(topic string, id topicID) {
 	if id == (topicID{}) { // unknown
 		if _, known := s.ids[topic]; !known && s.found != nil {
-			s.found(topic)
+			s.identity = topic
+			s.found(s.identity)
 		}
 		return
 	}
 	was, seen := s.ids[topic]
 	s.ids[topic] = id
+	if seen && was != id {
+		s.forgetOffsets(topic)
+	}
 	switch {
 	case s.found != nil:
-		s.found(fmt.Sprintf("%s %x", topic, id))
+		s.identity = fmt.Sprintf("%s %x", topic, id)
+		s.found(s.identity)
 	case seen && was != id:
 		s.logger.Warn("topic created again; it lacks earlier events (run informd resnapshot --sink)", slog.String("topic", topic))
 	}

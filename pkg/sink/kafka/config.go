@@ -184,6 +184,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		structured: c.Format == formatCloudEvents,
 		known:      map[string]struct{}{},
 		ids:        map[string]topicID{},
+		ends:       map[partition]int64{},
 	}
 	if pattern.single() {
 		s.found = env.Found

@@ -31,6 +31,8 @@ func explain(err error, topic string) error {
 		return fmt.Errorf("the brokers deny a permission: %w; grant IdempotentWrite on the cluster, and Create unless create is false", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Errorf("topic %s does not exist, or informd has no permission to describe it: %w; create it, or remove create: false", topic, err)
+	case errors.Is(err, kgo.ErrRecordRetries): // connections failed, else the broker's reason would be there
+		return fmt.Errorf("no lasting connection to the leaders of topic %s: %w; check the brokers", topic, err)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the broker's certificate is not trusted: %w; check tls.caFile and tls.serverName", err)

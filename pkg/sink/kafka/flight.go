@@ -29,7 +29,8 @@ type part struct {
 	// alone: it was refused together with others, and has to show whether it is at fault.
 	alone bool
 	size  int
-	err   error // of the last attempt; the client's until the wave is done
+	err   error // of the last attempt; the client's until the wave is done, as is at
+	at    place
 }
 
 func (s *producer) newDelivery(e *event.Event) delivery {

@@ -34,6 +34,8 @@ type producer struct {
 	known    map[string]struct{} // topics that were found, or made
 	ids      map[string]topicID  // of all topics that were ever known
 	found    func(string)        // takes the identity of the single topic; may be nil
+	identity string              // that found took last
+	ends     map[partition]int64 // the highest acknowledged offset
 
 	wave *wave      // is on its way; nil if nothing is
 	left []delivery // what the last Write has left undone of its batch, in order
@@ -94,8 +96,8 @@ func (s *producer) produce(ctx context.Context, parts []*part, records []*kgo.Re
 	for i, record := range records {
 		// Not with ctx: a record that was sent cannot be called back, and one that
 		// was not is sent later, see [producer.Write].
-		s.client.Produce(context.Background(), record, func(_ *kgo.Record, err error) {
-			parts[i].err = err
+		s.client.Produce(context.Background(), record, func(r *kgo.Record, err error) {
+			parts[i].err, parts[i].at = err, place{r.Topic, r.Partition, r.Offset}
 			if w.left.Add(-1) == 0 {
 				close(w.done)
 			}
@@ -120,6 +122,7 @@ func (s *producer) settle(ctx context.Context) error {
 		p.held = p.err == nil
 		failed = failed || p.err != nil && !tooLarge(p.err)
 	}
+	s.noteOffsets(s.wave)
 	s.wave = nil
 	if failed {
 		s.client.Close()

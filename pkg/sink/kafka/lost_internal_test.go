@@ -1,0 +1,71 @@
+package kafka
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOffsetsThatGoBack: a partition whose offsets go back has lost events. The sink logs that,
+// and reports the identity of a single topic again.
+func TestOffsetsThatGoBack(t *testing.T) {
+	at := func(topic string, partition int32, offset int64) *part {
+		return &part{at: place{topic, partition, offset}}
+	}
+	failed := at("a", 0, -1)
+	failed.err = errors.New("failed")
+	for name, tt := range map[string]struct {
+		waves [][]*part
+		lost  string
+	}{
+		"growing":             {[][]*part{{at("a", 0, 0), at("a", 0, 1)}, {at("a", 0, 2)}}, ""},
+		"with gaps":           {[][]*part{{at("a", 0, 7)}, {at("a", 0, 900)}}, ""},
+		"of other partitions": {[][]*part{{at("a", 0, 7), at("a", 1, 2)}, {at("a", 1, 3)}, {at("b", 0, 0)}}, ""},
+		"failed":              {[][]*part{{at("a", 0, 7)}, {failed}, {at("a", 0, 8)}}, ""},
+		"not known":           {[][]*part{{at("a", 0, 7)}, {at("a", 0, -1)}, {at("a", 0, 8)}}, ""},
+		"back":                {[][]*part{{at("a", 0, 7)}, {at("a", 0, 6)}}, "a"},
+		"the same":            {[][]*part{{at("a", 0, 7)}, {at("a", 0, 7)}}, "a"},
+		"back, then past it":  {[][]*part{{at("a", 0, 7)}, {at("a", 0, 5), at("a", 0, 6), at("a", 0, 7), at("a", 0, 8)}}, "a"},
+		"back only once":      {[][]*part{{at("a", 0, 7)}, {at("a", 0, 3)}, {at("a", 0, 4)}}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, single := range []bool{true, false} {
+				var found, want []string
+				var log bytes.Buffer
+				s := &producer{ends: map[partition]int64{}, identity: "id", logger: slog.New(slog.NewTextHandler(&log, nil))}
+				if single {
+					s.found = func(identity string) { found = append(found, identity) }
+				}
+				for _, parts := range tt.waves {
+					s.noteOffsets(&wave{parts: parts})
+				}
+				lines := 0
+				if tt.lost != "" {
+					lines = 1
+				}
+				if tt.lost != "" && single {
+					want = []string{"", "id"}
+				}
+				if diff := cmp.Diff(want, found); diff != "" {
+					t.Errorf("single topic %t: identities (-want +got):\n%s", single, diff)
+				}
+				if strings.Count(log.String(), "topic="+tt.lost+"\n") != lines {
+					t.Errorf("single topic %t: want topic %q in the log:\n%s", single, tt.lost, &log)
+				}
+			}
+		})
+	}
+}
+
+// TestAnotherTopicBeginsAgain: the offsets of a topic that was created again are not lost events.
+func TestAnotherTopicBeginsAgain(t *testing.T) {
+	s := &producer{ends: map[partition]int64{{"a", 0}: 7, {"a", 1}: 8, {"b", 0}: 9}}
+	s.forgetOffsets("a")
+	if diff := cmp.Diff(map[partition]int64{{"b", 0}: 9}, s.ends, cmp.AllowUnexported(partition{})); diff != "" {
+		t.Errorf("offsets (-want +got):\n%s", diff)
+	}
+}

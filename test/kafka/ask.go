@@ -12,22 +12,29 @@ import (
 
 // Leader returns the id of the broker that leads a partition, or an error if none does.
 func (c *Cluster) Leader(ctx context.Context, topic string, partition int32) (int32, error) {
+	p, err := c.describe(ctx, topic, partition)
+	return p.Leader, err
+}
+
+func (c *Cluster) describe(ctx context.Context, topic string, partition int32) (
+	none kmsg.MetadataResponseTopicPartition, err error,
+) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()
 	asked.Topic = &topic
 	request.Topics = append(request.Topics, asked)
 	answer, err := ask(ctx, c, request.RequestWith)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	for _, t := range answer.Topics {
 		for _, p := range t.Partitions {
 			if p.Partition == partition {
-				return p.Leader, kerr.ErrorForCode(p.ErrorCode)
+				return p, kerr.ErrorForCode(p.ErrorCode)
 			}
 		}
 	}
-	return 0, fmt.Errorf("no partition %d of topic %s", partition, topic)
+	return none, fmt.Errorf("no partition %d of topic %s", partition, topic)
 }
 
 // Controller returns the id of the broker that is the active controller.
@@ -57,4 +64,33 @@ func ask[R any](ctx context.Context, c *Cluster, send func(context.Context, kmsg
 	}
 	defer client.Close()
 	return send(ctx, client)
+}
+
+// CreateTopic creates a topic of one partition whose replicas are the brokers with these ids;
+// the first one leads.
+func (c *Cluster) CreateTopic(ctx context.Context, topic string, replicas []int32, properties map[string]string) error {
+	request := kmsg.NewPtrCreateTopicsRequest()
+	wanted := kmsg.NewCreateTopicsRequestTopic()
+	wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = topic, -1, -1
+	wanted.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: replicas}}
+	for name, value := range properties {
+		property := kmsg.NewCreateTopicsRequestTopicConfig()
+		property.Name, property.Value = name, &value
+		wanted.Configs = append(wanted.Configs, property)
+	}
+	request.Topics = append(request.Topics, wanted)
+	answer, err := ask(ctx, c, request.RequestWith)
+	switch {
+	case err != nil:
+		return err
+	case len(answer.Topics) != 1:
+		return fmt.Errorf("create topic %s: the answer has %d topics", topic, len(answer.Topics))
+	}
+	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+}
+
+// InSync returns the ids of the brokers that are in sync with the leader of a partition.
+func (c *Cluster) InSync(ctx context.Context, topic string, partition int32) ([]int32, error) {
+	p, err := c.describe(ctx, topic, partition)
+	return p.ISR, err
 }

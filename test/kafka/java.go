@@ -22,6 +22,8 @@ const (
 	// nobody is the user and the group without rights.
 	nobody = 65534
 
+	scramLogin = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
 	logging = `rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = stdout
 appender.stdout.type = Console
@@ -51,7 +53,8 @@ func (c *Cluster) java(class string, args ...string) []string {
 	return append([]string{
 		"-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		// No file outside of the directory.
-		"-XX:-UsePerfData", "-XX:-CreateCoredumpOnCrash", "-XX:ErrorFile=" + c.dir.Join("crash.log"), "-Djava.io.tmpdir=" + c.dir.Join(),
+		"-XX:-UsePerfData", "-XX:-CreateCoredumpOnCrash", "-XX:ErrorFile=" + c.dir.Join("crash.log"),
+		"-Djava.io.tmpdir=" + c.dir.Join(),
 		"-Dlog4j2.configurationFile=" + c.dir.Join("log4j2.properties"), "-cp", c.dir.Join("jars") + "/*", class,
 	}, args...)
 }

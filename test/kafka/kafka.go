@@ -15,9 +15,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/informd/informd/test/cluster/binary"
@@ -56,6 +58,16 @@ func (b *Broker) Address() string { return b.plain.Address() }
 
 // SecureAddress is where a SCRAM login and ACLs rule, without TLS.
 func (b *Broker) SecureAddress() string { return b.secure.Address() }
+
+// Stop ends the broker as an operator does, and hands its partitions over first.
+func (b *Broker) Stop() error {
+	const terminated = 128 + int(syscall.SIGTERM) // how Java says that it ended by the signal
+	err := b.Process.Stop()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == terminated {
+		return nil
+	}
+	return err
+}
 
 // Start starts a cluster and blocks until all brokers serve. It fails the test on an error,
 // and closes the cluster at the end of the test. If the test failed by then, the ends of the
@@ -215,7 +227,7 @@ func (c *Cluster) config(b *Broker, over map[string]string) []byte {
 		"log.dirs":                       c.path(b, "log"),
 
 		"sasl.enabled.mechanisms":                             "SCRAM-SHA-512",
-		"listener.name.secure.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.secure.scram-sha-512.sasl.jaas.config": scramLogin,
 		"authorizer.class.name":                               "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":                                         "User:ANONYMOUS",
 

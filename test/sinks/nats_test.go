@@ -48,12 +48,12 @@ func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config 
 func useJetStream(c *nats.Config) { c.JetStream, c.Create.HistoryPerObject = true, 0 }
 
 // open opens the sink and closes it at the end of the test, unless the test does.
-func open(t *testing.T, c *nats.Config) sink.Sink {
+func open(t *testing.T, c sink.Config) sink.Sink {
 	t.Helper()
 	return openIn(t, c, sinktest.Env(t))
 }
 
-func openIn(t *testing.T, c *nats.Config, env sink.Env) sink.Sink {
+func openIn(t *testing.T, c sink.Config, env sink.Env) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), env)
 	if err != nil {

@@ -31,8 +31,8 @@ GORELEASER := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/goreleaser-$(GOR
 
 GOVULNCHECK_VERSION := v1.1.4
 
-# The product's module, the module with the real servers for tests, and an example with dependencies of its own.
-MODULES := . test examples/manager
+# The product's module, the module with the real servers for tests, and the examples that are modules.
+MODULES := . test examples/manager examples/sink
 # Adds the module of the oldest Kubernetes, which has two small files. The linter skips
 # it: it would have to read all of that Kubernetes.
 ALL_MODULES := $(MODULES) test/controlplane132
@@ -77,9 +77,11 @@ build: ## build the static binary bin/informd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/informd ./cmd/informd
 
 .PHONY: examples
-examples: ## check that the programs of examples/ build
+examples: ## build the programs of examples/, and test the sink, which is a module as users have it
 	CGO_ENABLED=0 $(GO) build -trimpath ./examples/...
 	CGO_ENABLED=0 $(GO) build -C examples/manager -trimpath -o /dev/null .
+	CGO_ENABLED=0 $(GO) build -C examples/sink -trimpath -o /dev/null .
+	cd examples/sink && $(GO) test -race ./...
 
 .PHONY: demo
 demo: ## show events of a cluster that the demo starts; DEMO_CLUSTER=existing uses that of KUBECONFIG; Ctrl-C stops
@@ -103,7 +105,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
-test-long: servers helm browser prometheus kafka ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
+test-long: servers extras ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
 	@echo '==> long unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
@@ -126,7 +128,7 @@ unit: ## run the unit tests with the race detector, in random order
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
 .PHONY: e2e
-e2e: servers helm browser prometheus kafka ## run the tests with a real API server, etcd and NATS
+e2e: servers extras ## run the tests with a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
 
@@ -171,12 +173,20 @@ browser: ## install Chromium for the test of the page, if there is none (Debian,
 		echo '==> chromium from the Debian packages (about 150 MB)'; \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
 
+.PHONY: extras
+extras: helm browser prometheus kafka interpreters ## install and build what the tests of `make test-long` need beside the servers
+
 .PHONY: kafka
 kafka: ## fetch Apache Kafka from Maven Central, if it is not in the cache, and Java and Maven if there are none (Debian, as root)
 	@command -v java && command -v mvn || { \
 		echo '==> Java and Maven from the Debian packages'; \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends default-jre-headless maven; }
 	@$(GO) run -C test ./cluster/build kafka
+
+.PHONY: interpreters
+interpreters: ## install jq, Node and Python for the examples of the exec sink, if there are none (Debian, as root)
+	@command -v jq >/dev/null && command -v node >/dev/null && command -v python3 >/dev/null || { \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends jq nodejs python3; }
 
 .PHONY: prometheus
 prometheus: $(PROMETHEUS) ## unpack Prometheus for the test of the alerts from its Debian package

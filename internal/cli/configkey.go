@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/informd/informd/internal/spelling"
-	"github.com/informd/informd/schema"
 )
 
 // configKey is a key of the config with its schemas: sinks of different types may have
@@ -31,9 +30,13 @@ type keyVariant struct {
 }
 
 // configRoot returns the root of the config.
-func configRoot() (configKey, error) {
+func (p Program) configRoot() (configKey, error) {
+	text, err := p.configSchema()
+	if err != nil {
+		return configKey{}, err
+	}
 	var root map[string]any
-	if err := json.Unmarshal(schema.Config(), &root); err != nil {
+	if err := json.Unmarshal(text, &root); err != nil {
 		return configKey{}, fmt.Errorf("read the schema of the config: %w", err)
 	}
 	return configKey{variants: []keyVariant{{schema: root}}}, nil

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,7 +25,7 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			return nil
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			root, err := configRoot()
+			root, err := std.program.configRoot()
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -38,7 +37,7 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			return keys, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			root, err := configRoot()
+			root, err := std.program.configRoot()
 			if err != nil {
 				return err
 			}
@@ -55,7 +54,6 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 }
 
 func schemaCommand(std streams) *cobra.Command {
-	documents := map[string]func() []byte{"config": schema.Config, "event": schema.Event}
 	return &cobra.Command{
 		Use: "schema config|event", Short: "print the JSON Schema of the config or of an event", GroupID: setUpGroup,
 		Long: `informd schema prints a JSON Schema (draft 2020-12). An editor uses the schema of the
@@ -67,7 +65,13 @@ informd schema event | jq .properties.op.enum`,
 		Annotations: exitCodes("0 ok, 2 wrong usage"), DisableFlagsInUseLine: true,
 		ValidArgs: []string{"config", "event"}, Args: oneOf("config", "event"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := fmt.Fprintf(std.out, "%s", documents[args[0]]())
+			text, err := schema.Event(), error(nil)
+			if args[0] == "config" {
+				text, err = std.program.configSchema()
+			}
+			if err == nil {
+				_, err = std.out.Write(text)
+			}
 			return err
 		},
 	}

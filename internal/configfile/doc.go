@@ -24,5 +24,6 @@
 //   - parse.go: the stages
 //   - syntax.go, tree.go, explain.go: bytes to a tree whose nodes know their place, and why a text is not YAML
 //   - decode.go, sinks.go: the tree into the settings, strictly
+//   - schema.go: the JSON Schema of the settings
 //   - check.go, checkresources.go, routes.go, when.go, names.go: the rules beyond types
 package configfile

@@ -14,7 +14,7 @@ import (
 
 // greeting is a sink type: its keys in the config...
 type greeting struct {
-	Word string `yaml:"word"`
+	Word string `yaml:"word" help:"What the sink says first."`
 }
 
 // Validate reports what is wrong with the keys.

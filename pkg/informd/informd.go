@@ -12,7 +12,7 @@
 // Config. The driver's Validate reports mistakes with their line, as for other sinks.
 // Package sink is the contract of a sink type; package sinktest is its conformance suite.
 //
-// The commands schema and explain know the sink types of informd only.
+// The commands schema and explain show its keys, with the text of their help tags.
 package informd
 
 import (

@@ -1,6 +1,7 @@
 package informd_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/informd/informd/schema"
 )
 
 // program runs the test binary as a program. It returns what it printed and its exit code.
@@ -86,6 +89,29 @@ func TestOwnSinkType(t *testing.T) {
 	}
 	if output, code := program(t, "alone", "validate", "-c", good); code != 0 {
 		t.Errorf("with no other type: exit %d: %s", code, output)
+	}
+}
+
+// TestExplainOwnSinkType: explain and the schema have the keys of the program's types, and of no others.
+func TestExplainOwnSinkType(t *testing.T) {
+	for _, c := range []struct{ program, key, want, lacks string }{
+		{"greeter", "sinks.greeting.word", "What the sink says first.", ""},
+		{"greeter", "sinks.webhook.url", "url is the address of the endpoint", ""},
+		{"greeter", "sinks.type", "webhook, greeting", ""},
+		{"alone", "sinks.type", "VALUES   greeting\n", "webhook"},
+		{"informd", "sinks.type", "webhook", "greeting"},
+	} {
+		output, code := program(t, c.program, "explain", c.key)
+		if code != 0 || !strings.Contains(output, c.want) || c.lacks != "" && strings.Contains(output, c.lacks) {
+			t.Errorf("%s explain %s: exit %d, want %q and no %q: %s", c.program, c.key, code, c.want, c.lacks, output)
+		}
+	}
+	output, code := program(t, "alone", "schema", "config")
+	if code != 0 || !json.Valid([]byte(output)) || !strings.Contains(output, `"const": "greeting"`) || strings.Contains(output, `"const": "nats"`) {
+		t.Errorf("schema: exit %d: %.300s", code, output)
+	}
+	if output, code = program(t, "informd", "schema", "config"); code != 0 || output != string(schema.Config()) {
+		t.Errorf("the schema of informd is not the shipped one, exit %d", code)
 	}
 }
 

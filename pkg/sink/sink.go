@@ -45,8 +45,9 @@ type Sink interface {
 
 // Config is the options of a sink type: the keys of a sink's entry in the config file
 // beside those of every sink (name, type, match, start). Its struct fields have yaml tags
-// in camelCase, and an enum tag ("a,b") if the values are a fixed list. informd decodes the
-// options strictly over the values of [Driver.New]. Editors show the comments of the fields.
+// in camelCase, an enum tag ("a,b") if the values are a fixed list, and a help tag: the text of
+// `informd explain` and of the schema. (Of informd's own types, these show the comments.) informd
+// decodes the options strictly over the values of [Driver.New].
 type Config interface {
 	// Validate returns every problem that needs no contact to the destination, in no
 	// particular order.

@@ -1,7 +1,6 @@
 // Package schemagen makes the JSON Schemas in schema/ from the code: that of the config
-// file from the structs that it is decoded into, those of the sink types included,
-// with the comments of their fields as descriptions; that of the event from the
-// operations and attributes of package event.
+// file by configfile.Schema, with the comments of fields as descriptions; that of the event
+// from the operations and attributes of package event.
 //
 // It is no part of the program, which has the files in it, because it reads Go
 // source. Its test writes the files (`make schema`) and holds them to be what it makes.

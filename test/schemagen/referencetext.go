@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/informd/informd/internal/configfile"
 )
 
 // basicKeys are the keys of the first tier, by section.
@@ -138,9 +140,9 @@ func kindOf(node object) string {
 		return strings.Join(kinds, ", ")
 	}
 	switch node["pattern"] {
-	case durationPattern:
+	case configfile.DurationPattern:
 		return "duration"
-	case sizePattern:
+	case configfile.SizePattern:
 		return "size"
 	}
 	name, ok := node["type"].(string)

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+// server understands XADD as Redis does.
+type server struct {
+	net.Listener
+
+	mu      sync.Mutex
+	records []sinktest.Record
+	room    int           // events that it still takes, negative: all
+	healed  chan struct{} // closed: it answers
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Listener: listener, room: -1, healed: make(chan struct{})}
+	close(s.healed)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := s.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { s.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		if err := s.Listener.Close(); err != nil {
+			t.Error(err)
+		}
+		serving.Wait()
+	})
+	return s
+}
+
+func (s *server) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	in := bufio.NewReader(conn)
+	for {
+		words, err := command(in)
+		if err != nil || len(words) != 7 || words[0] != "XADD" {
+			return
+		}
+		if _, err := io.WriteString(conn, s.add(words[6])); err != nil {
+			return
+		}
+	}
+}
+
+// command reads a list of texts.
+func command(in *bufio.Reader) (words []string, err error) {
+	n, err := length(in, "*")
+	for range n {
+		size, err := length(in, "$")
+		if err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		words = append(words, string(word[:size]))
+	}
+	return words, err
+}
+
+func length(in *bufio.Reader, kind string) (int, error) {
+	line, err := in.ReadString('\n')
+	number, ok := strings.CutPrefix(strings.TrimSpace(line), kind)
+	if err != nil || !ok {
+		return 0, errors.Join(err, errors.New("no length"))
+	}
+	return strconv.Atoi(number)
+}
+
+// add keeps an event, and returns the answer.
+func (s *server) add(event string) string {
+	s.mu.Lock()
+	healed := s.healed
+	s.mu.Unlock()
+	<-healed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room == 0 {
+		return "-OOM command not allowed when used memory > 'maxmemory'\r\n"
+	}
+	record, err := sinktest.FromJSON([]byte(event))
+	if err != nil {
+		return "-ERR " + strconv.Quote(err.Error()) + "\r\n"
+	}
+	s.room--
+	s.records = append(s.records, record)
+	id := fmt.Sprintf("1700000000000-%d", len(s.records))
+	return fmt.Sprintf("$%d\r\n%s\r\n", len(id), id)
+}
+
+func (s *server) set(room int, healed chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room, s.healed = room, healed
+}
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, sinktest.Target{
+		Lanes: 1,
+		Setup: func(t *testing.T) *sinktest.Destination {
+			t.Helper()
+			s := start(t)
+			healed := s.healed
+			return &sinktest.Destination{
+				Open: func(t *testing.T) sink.Sink {
+					t.Helper()
+					opened, err := (&options{Address: s.Addr().String(), Stream: "k8s"}).Open(t.Context(), sinktest.Env(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return opened
+				},
+				Received: func(*testing.T) []sinktest.Record {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return append([]sinktest.Record(nil), s.records...)
+				},
+				Break: func(_ *testing.T, after int) { s.set(after, healed) },
+				Stall: func(*testing.T) {
+					healed = make(chan struct{})
+					s.set(-1, healed)
+				},
+				Heal: func(*testing.T) {
+					if s.room < 0 {
+						close(healed)
+					}
+					s.set(-1, healed)
+				},
+			}
+		},
+		IgnoreGoroutines: []goleak.Option{goleak.IgnoreAnyFunction("github.com/informd/informd/examples/sink.(*server).serve")},
+	})
+}
+
+// program runs the program, and returns what it prints and its exit code.
+func program(t *testing.T, args ...string) (output string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "RUN_MAIN=1")
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// TestProgramKnowsTheOptions: explain, the schema and the errors of the config have the keys.
+func TestProgramKnowsTheOptions(t *testing.T) {
+	text, code := program(t, "explain", "sinks.redis.address")
+	for _, want := range []string{"KEY      sinks.address", "SINKS    redis", `DEFAULT  "127.0.0.1:6379"`, "The address of the Redis server"} {
+		if code != 0 || !strings.Contains(text, want) {
+			t.Errorf("explain has no %q, exit code %d:\n%s", want, code, text)
+		}
+	}
+	text, code = program(t, "schema", "config")
+	type schema struct {
+		Enum, Required []string
+		Items          *schema
+		Const          string
+		If, Then       *schema
+		AllOf          []schema
+		Properties     map[string]json.RawMessage
+	}
+	var whole, sinks schema
+	err := json.Unmarshal([]byte(text), &whole)
+	if err == nil {
+		err = json.Unmarshal(whole.Properties["sinks"], &sinks)
+	}
+	if err != nil || code != 0 {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	last := sinks.Items.AllOf[len(sinks.Items.AllOf)-1].Then
+	if len(last.Required) != 1 || last.Required[0] != "stream" || !strings.Contains(string(last.Properties["stream"]), "The key of the stream") {
+		t.Errorf("the schema of a redis sink is %+v", last)
+	}
+	path := config(t, "https://127.0.0.1:1", "address: 'redis:6379'")
+	if text, code := program(t, "validate", "-c", path); code != 2 || !strings.Contains(text, "config.yaml:4:10: sinks[0].stream: is required") {
+		t.Errorf("validate: exit code %d: %s", code, text)
+	}
+}
+
+// config writes a config, and a kubeconfig for an API server.
+func config(t *testing.T, server, keys string) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "config.yaml")
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	for file, text := range map[string]string{
+		kubeconfig: "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: '" + server + "'}}]\n",
+		path:       "cluster: test\nkubernetes: {kubeconfig: " + kubeconfig + "}\nresources: [configmaps]\nsinks: [ {name: out, type: redis, " + keys + "}]\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestProgramDelivers runs the program against an API server with one ConfigMap.
+func TestProgramDelivers(t *testing.T) {
+	answers := map[string]string{
+		"/version": `{"gitVersion":"v1.37.1"}`,
+		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+			{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list","watch"]}]}`,
+		"/api/v1/namespaces/kube-system": `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"cluster-1","resourceVersion":"1"}}`,
+		"/api/v1/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
+			{"metadata":{"namespace":"shop","name":"prices","uid":"u1","resourceVersion":"7"},"data":{"a":"b"}}]}`,
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost { // may it watch?
+			fmt.Fprint(w, `{"status":{"allowed":true}}`)
+			return
+		}
+		body, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, body)
+	}))
+	defer api.Close()
+	s := start(t)
+	path := config(t, api.URL, "stream: k8s, address: '"+s.Addr().String()+"'")
+	if text, code := program(t, "run", "--once", "-c", path); code != 0 {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if r.Attributes["op"] == "snapshot" && r.Attributes["name"] == "prices" {
+			return
+		}
+	}
+	t.Errorf("the stream has %v", s.records)
+}

@@ -1,0 +1,288 @@
+package configfile
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// object is a JSON object, in most cases a schema or the properties of one.
+type object = map[string]any
+
+// The patterns of durations and of sizes in the schema.
+const (
+	DurationPattern = `^[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+	SizePattern     = `^\s*[0-9]+\s*(B|KiB|MiB|GiB|TiB)?\s*$`
+)
+
+// minimal is a config with nothing but what is required: read, it shows the defaults.
+const minimal = `resources: [{resource: pods}]
+sinks: [{name: out, type: stdout}]
+`
+
+// Describe returns the description of a field of a struct of settings, or "".
+type Describe func(of reflect.Type, field reflect.StructField) string
+
+// Schema returns the JSON Schema (draft 2020-12) of the config file of a program with those sink
+// types, stdout among them. It says what a key may hold by its form.
+func Schema(drivers []sink.Driver, describe Describe) (map[string]any, error) {
+	defaults, err := Parse("minimal", []byte(minimal), drivers)
+	if err != nil {
+		return nil, fmt.Errorf("read the defaults: %w", err)
+	}
+	g := &generator{drivers: drivers, describe: describe}
+	whole := g.mapping(reflect.ValueOf(defaults).Elem(), "")
+	whole["type"] = "object" // with nothing in it it is a mistake
+	return whole, nil
+}
+
+// required are the keys that a mapping at a path must have.
+func required(path string) []string {
+	switch path {
+	case "":
+		return []string{"resources", "sinks"}
+	case "resources[]":
+		return []string{"resource"}
+	case "sinks[]":
+		return []string{"name", "type"}
+	}
+	return nil
+}
+
+// derived are paths whose defaults are no constants: they are in the description.
+func derived() []string {
+	return []string{"cluster", "resources[].resource", "sinks[].name", "sinks[].type"}
+}
+
+// generator makes schemas of Go values, which have the defaults in them.
+type generator struct {
+	drivers  []sink.Driver
+	describe Describe
+}
+
+// mapping is the schema of a struct.
+func (g *generator) mapping(value reflect.Value, path string) object {
+	schema := object{"type": []string{"object", "null"}, "additionalProperties": false, "properties": g.properties(value, path)}
+	if keys := required(path); keys != nil {
+		schema["required"], schema["type"] = keys, "object"
+	}
+	if value.Type() == reflect.TypeFor[config.Sink]() {
+		g.sinkTypes(schema)
+	}
+	if value.Type() == reflect.TypeFor[config.Resource]() {
+		schema["type"] = []string{"object", "string"} // a name as kubectl takes it
+	}
+	return schema
+}
+
+// properties are those of a struct: its fields with a yaml tag, and those of embedded
+// structs that are tagged inline.
+func (g *generator) properties(value reflect.Value, path string) object {
+	all := object{}
+	for field, inner := range value.Fields() {
+		key, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline" && field.Type.Kind() == reflect.Struct:
+			maps.Copy(all, g.properties(inner, path))
+			continue
+		case key == "" || key == "-" || !field.IsExported():
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+key, ".")
+		schema := g.schema(inner, at)
+		if field.Tag.Get("absent") != "" {
+			schema["minItems"] = 1
+		}
+		if enum := field.Tag.Get("enum"); enum != "" {
+			constrain(schema, strings.Split(enum, ","))
+		}
+		schema = alternatives(schema, inner.Type())
+		if text := g.describe(value.Type(), field); text != "" {
+			schema["description"] = text
+		}
+		if known := fallback(inner); known != nil && !slices.Contains(derived(), at) {
+			schema["default"] = known
+		}
+		all[key] = schema
+	}
+	return all
+}
+
+// alternatives adds the other form of a value: a list as its only item, a block of keys
+// and control as true or false.
+func alternatives(schema object, t reflect.Type) object {
+	item, list := schema["items"].(object)
+	switch {
+	case list && (t == reflect.TypeFor[config.OneOrMore]() || t == reflect.TypeFor[connection.Servers]()):
+		return object{"anyOf": []object{schema, item}}
+	case t == reflect.TypeFor[config.Control](), reflect.PointerTo(t).Implements(reflect.TypeFor[sink.Toggle]()):
+		return object{"anyOf": []object{schema, {"type": "boolean"}}}
+	}
+	return schema
+}
+
+// constrain says which values a text, or each of a list, may be.
+func constrain(schema object, values []string) {
+	if items, ok := schema["items"].(object); ok {
+		schema = items
+	}
+	schema["enum"] = values
+}
+
+// schema is the schema of any value.
+func (g *generator) schema(value reflect.Value, path string) object {
+	t := value.Type()
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return g.schema(reflect.New(t.Elem()).Elem(), path)
+	case t == reflect.TypeFor[time.Duration]():
+		return object{"type": []string{"string", "integer"}, "pattern": DurationPattern, "maximum": 0, "minimum": 0}
+	case t == reflect.TypeFor[sink.ByteSize]():
+		return object{"type": []string{"string", "integer"}, "pattern": SizePattern, "minimum": 0}
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return object{"type": []string{"string", "number", "boolean"}}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return g.mapping(value, path)
+	case reflect.Slice:
+		return g.list(value, path)
+	case reflect.Map:
+		return object{"type": []string{"object", "null"}, "additionalProperties": g.schema(reflect.New(t.Elem()).Elem(), path)}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return object{"type": "integer", "minimum": 0}
+	default:
+		return object{"type": "integer"}
+	}
+}
+
+// list is the schema of a slice. The first element, if there is one, has the defaults.
+func (g *generator) list(value reflect.Value, path string) object {
+	element := reflect.New(value.Type().Elem()).Elem()
+	if value.Len() > 0 {
+		element = value.Index(0)
+	}
+	schema := object{"type": "array", "items": g.schema(element, path+"[]")}
+	switch path {
+	case "resources":
+		schema["minItems"] = 1
+		if item, ok := schema["items"].(object); ok {
+			item["type"] = []string{"object", "string"} // deployments.apps is the short form
+		}
+	case "sinks":
+		schema["minItems"] = 1
+	case "sinks[].match[].ops":
+		constrain(schema, operations())
+	}
+	return schema
+}
+
+// operations are those of object events.
+func operations() []string {
+	var all []string
+	for _, op := range event.Ops() {
+		if !op.Control() {
+			all = append(all, string(op))
+		}
+	}
+	return all
+}
+
+// sinkTypes completes the schema of an entry of sinks, whose other keys depend on its
+// type. Each type lists the common keys as well: a tool that knows no more than
+// additionalProperties then knows all that an entry may have.
+func (g *generator) sinkTypes(schema object) {
+	common, _ := schema["properties"].(object)
+	var types []string
+	var conditions []object
+	for _, d := range g.drivers {
+		types = append(types, d.Type)
+		conditions = append(conditions, SinkType(d, common, g.describe))
+	}
+	if name, ok := common["type"].(object); ok {
+		name["enum"] = types
+	}
+	delete(schema, "additionalProperties")
+	schema["allOf"] = conditions
+}
+
+// SinkType returns the part of the schema that says which keys an entry of sinks has if it is of
+// the driver's type. Common are the properties of all types.
+func SinkType(d sink.Driver, common map[string]any, describe Describe) map[string]any {
+	options, g := d.New(), &generator{describe: describe}
+	all := g.properties(reflect.ValueOf(options).Elem(), "sinks[]("+d.Type+")")
+	for key := range common {
+		all[key] = true
+	}
+	then := object{"properties": all, "additionalProperties": false}
+	if keys := missing(options); keys != nil {
+		then["required"] = keys
+	}
+	return object{
+		"if":   object{"properties": object{"type": object{"const": d.Type}}, "required": []string{"type"}},
+		"then": then,
+	}
+}
+
+// missing are the keys without which a sink's options cannot be: what is wrong with
+// the values that they have by default is that these are not set.
+func missing(options sink.Config) []string {
+	var keys []string
+	for _, p := range options.Validate() {
+		if p.Key != "" {
+			keys = append(keys, p.Key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// fallback is a default as it is written in a config, nil if there is none to show.
+func fallback(value reflect.Value) any {
+	if value.IsZero() {
+		if value.Kind() == reflect.Bool {
+			return false
+		}
+		return nil
+	}
+	switch known := value.Interface().(type) {
+	case time.Duration:
+		return duration(known)
+	case sink.Secret:
+		return nil
+	case fmt.Stringer:
+		return known.String()
+	}
+	switch value.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Map, reflect.Pointer:
+		return nil
+	default:
+		return value.Interface()
+	}
+}
+
+// duration writes a duration without what is 0 at its end.
+func duration(d time.Duration) string {
+	text := d.String()
+	for _, end := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, end) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}

@@ -1,0 +1,123 @@
+package sinks_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/exec"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+// example writes the only block of a language in docs/sinks/exec.md to a file.
+func example(t *testing.T, language string) (path string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/sinks/exec.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(page, -1)
+	if len(blocks) != 1 {
+		t.Fatalf("the page has %d blocks of %s", len(blocks), language)
+	}
+	path = filepath.Join(t.TempDir(), "handler")
+	if err := os.WriteFile(path, blocks[0][1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// handled has the example acknowledge the events, and returns what it has made of them.
+func handled(t *testing.T, interpreter, script string, ack exec.Ack, variables map[string]string, events []event.Event) {
+	t.Helper()
+	c, _ := exec.Driver().New().(*exec.Config)
+	c.Command, c.Ack, c.Env = []string{interpreter, script}, ack, map[string]sink.Secret{}
+	for name, value := range variables {
+		c.Env[name] = sink.NewSecret(value)
+	}
+	s, err := c.Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatalf("%v (make interpreters installs it)", err)
+	}
+	if n, err := s.Write(t.Context(), events); err != nil {
+		t.Errorf("%d of %d events were acknowledged: %v", n, len(events), err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// pod returns events about a Pod with an image.
+func pod(name, image string, op event.Op) event.Event {
+	e := sinktest.Events(2)[1]
+	e.ID, e.Name, e.Op = "uid-"+name+":1", name, op
+	e.Data = event.CloseData(append(event.OpenData(nil), `{"kind":"Pod","spec":{"containers":[{"image":"`+image+`"}]}}`...))
+	return e
+}
+
+// TestExecExamples runs the programs of docs/sinks/exec.md.
+func TestExecExamples(t *testing.T) {
+	events := append(sinktest.AllOps(), pod("web", "nginx:1", event.Added), pod("db", "postgres:17", event.Deleted))
+	t.Run("python", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "images")
+		handled(t, "python3", example(t, "python"), exec.IDs, map[string]string{"OUT": out}, events)
+		wantText(t, out, "web nginx:1\ndb postgres:17\n")
+	})
+	t.Run("sh", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "deleted")
+		handled(t, "sh", example(t, "sh"), exec.Exit, map[string]string{"OUT": out}, events)
+		var want strings.Builder
+		for i := range events {
+			if e := &events[i]; e.Op == event.Deleted {
+				want.WriteString(event.FormatTime(e.Time) + "\t" + e.Kind + "\t" + e.Namespace + "\t" + e.Name + "\n")
+			}
+		}
+		wantText(t, out, want.String())
+	})
+	t.Run("node", func(t *testing.T) {
+		var mu sync.Mutex
+		var got, want []string
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			var posted struct{ Op, Name string }
+			if json.Unmarshal(body, &posted) != nil || err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, posted.Op+" "+posted.Name)
+		}))
+		defer api.Close()
+		handled(t, "node", example(t, "js"), exec.IDs, map[string]string{"URL": api.URL}, events)
+		for i := range events {
+			want = append(want, string(events[i].Op)+" "+events[i].Name)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("what the API got (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func wantText(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", filepath.Base(path), diff)
+	}
+}

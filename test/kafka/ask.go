@@ -4,37 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Leader returns the id of the broker that leads a partition, or an error if none does.
-func (c *Cluster) Leader(ctx context.Context, topic string, partition int32) (int32, error) {
-	p, err := c.describe(ctx, topic, partition)
-	return p.Leader, err
-}
-
-func (c *Cluster) describe(ctx context.Context, topic string, partition int32) (
-	none kmsg.MetadataResponseTopicPartition, err error,
-) {
+// Partitions returns the partitions of a topic, without order, or the error of one of them: it
+// has no leader, for example.
+func (c *Cluster) Partitions(ctx context.Context, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()
 	asked.Topic = &topic
 	request.Topics = append(request.Topics, asked)
-	answer, err := ask(ctx, c, request.RequestWith)
-	if err != nil {
-		return none, err
+	answer, err := ask[*kmsg.MetadataResponse](ctx, c, request)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(answer.Topics) != 1:
+		return nil, fmt.Errorf("describe topic %s: the answer has %d topics", topic, len(answer.Topics))
 	}
-	for _, t := range answer.Topics {
-		for _, p := range t.Partitions {
-			if p.Partition == partition {
-				return p, kerr.ErrorForCode(p.ErrorCode)
-			}
-		}
+	errs := []error{kerr.ErrorForCode(answer.Topics[0].ErrorCode)}
+	for _, p := range answer.Topics[0].Partitions {
+		errs = append(errs, kerr.ErrorForCode(p.ErrorCode))
 	}
-	return none, fmt.Errorf("no partition %d of topic %s", partition, topic)
+	return answer.Topics[0].Partitions, errors.Join(errs...)
 }
 
 // Controller returns the id of the broker that is the active controller.
@@ -44,7 +39,7 @@ func (c *Cluster) Controller(ctx context.Context) (int32, error) {
 	topic.Topic = "__cluster_metadata"
 	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	request.Topics = append(request.Topics, topic)
-	answer, err := ask(ctx, c, request.RequestWith)
+	answer, err := ask[*kmsg.DescribeQuorumResponse](ctx, c, request)
 	switch {
 	case err != nil:
 		return 0, err
@@ -55,15 +50,35 @@ func (c *Cluster) Controller(ctx context.Context) (int32, error) {
 	return p.LeaderID, kerr.ErrorForCode(p.ErrorCode)
 }
 
-// ask sends one request over a connection of its own.
-func ask[R any](ctx context.Context, c *Cluster, send func(context.Context, kmsg.Requestor) (R, error)) (R, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addresses()...), kgo.DisableClientMetrics())
+// ask sends a request to the broker that answered last, or to the next one that answers: some
+// may be frozen.
+func ask[R kmsg.Response](ctx context.Context, c *Cluster, request kmsg.Request) (answer R, err error) {
+	const patience = time.Second
+	for range c.brokers {
+		b := c.brokers[c.answers.Load()%int64(len(c.brokers))]
+		limited, cancel := context.WithTimeout(ctx, patience)
+		got, failed := b.send(limited, request)
+		cancel()
+		if failed == nil {
+			if answer, ok := got.(R); ok {
+				return answer, nil
+			}
+			return answer, fmt.Errorf("ask %s: the answer is a %T", b.Name(), got)
+		}
+		err = errors.Join(err, fmt.Errorf("ask %s: %w", b.Name(), failed))
+		c.answers.Add(1)
+	}
+	return answer, err
+}
+
+// send sends one request to this broker, over a connection of its own.
+func (b *Broker) send(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Address()), kgo.DisableClientMetrics())
 	if err != nil {
-		var none R
-		return none, err
+		return nil, err
 	}
 	defer client.Close()
-	return send(ctx, client)
+	return client.SeedBrokers()[0].Request(ctx, request)
 }
 
 // CreateTopic creates a topic of one partition whose replicas are the brokers with these ids;
@@ -79,7 +94,7 @@ func (c *Cluster) CreateTopic(ctx context.Context, topic string, replicas []int3
 		wanted.Configs = append(wanted.Configs, property)
 	}
 	request.Topics = append(request.Topics, wanted)
-	answer, err := ask(ctx, c, request.RequestWith)
+	answer, err := ask[*kmsg.CreateTopicsResponse](ctx, c, request)
 	switch {
 	case err != nil:
 		return err
@@ -87,10 +102,4 @@ func (c *Cluster) CreateTopic(ctx context.Context, topic string, replicas []int3
 		return fmt.Errorf("create topic %s: the answer has %d topics", topic, len(answer.Topics))
 	}
 	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
-}
-
-// InSync returns the ids of the brokers that are in sync with the leader of a partition.
-func (c *Cluster) InSync(ctx context.Context, topic string, partition int32) ([]int32, error) {
-	p, err := c.describe(ctx, topic, partition)
-	return p.ISR, err
 }

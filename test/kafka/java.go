@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/informd/informd/test/cluster/proc"
@@ -75,21 +74,20 @@ func (c *Cluster) format(ctx context.Context, b *Broker) error {
 
 // ready asks the broker whether it is one of the cluster's.
 func (b *Broker) ready(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Address()), kgo.DisableClientMetrics(), kgo.RequestRetries(0))
+	answer, err := b.send(ctx, kmsg.NewPtrMetadataRequest())
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	answer, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
-	if err != nil {
-		return err
+	metadata, ok := answer.(*kmsg.MetadataResponse)
+	if !ok {
+		return fmt.Errorf("the answer is a %T", answer)
 	}
-	for _, known := range answer.Brokers {
+	for _, known := range metadata.Brokers {
 		if known.NodeID == b.ID {
 			return nil
 		}
 	}
-	return fmt.Errorf("it knows %d brokers, and not itself", len(answer.Brokers))
+	return fmt.Errorf("it knows %d brokers, and not itself", len(metadata.Brokers))
 }
 
 // user is whom the brokers run as: nobody for root, otherwise the user of this process.

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -39,6 +40,7 @@ type Options struct {
 type Cluster struct {
 	dir     *proc.Dir
 	brokers []*Broker
+	answers atomic.Int64 // counts on from the broker that answered last
 
 	closeOnce sync.Once
 	closeErr  error
@@ -235,6 +237,7 @@ func (c *Cluster) config(b *Broker, over map[string]string) []byte {
 		"min.insync.replicas":            fmt.Sprint(least),
 		"auto.create.topics.enable":      "false",
 		"broker.session.timeout.ms":      "3000",
+		"controller.socket.timeout.ms":   "3000", // of requests to a frozen controller
 		"broker.heartbeat.interval.ms":   "500",
 		"replica.lag.time.max.ms":        "3000",
 		"auto.leader.rebalance.enable":   "false",

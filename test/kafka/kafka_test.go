@@ -48,8 +48,8 @@ func TestBrokerSurvivesKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if leader, err := cluster.Leader(t.Context(), "t", 0); leader != 1 || err != nil {
-		t.Errorf("the leader is %d, %v", leader, err)
+	if all, err := cluster.Partitions(t.Context(), "t"); err != nil || len(all) != 1 || all[0].Leader != 1 {
+		t.Errorf("the partitions are %v, %v", all, err)
 	}
 	if controller, err := cluster.Controller(t.Context()); controller != 1 || err != nil {
 		t.Errorf("the controller is %d, %v", controller, err)

@@ -43,8 +43,7 @@ sinks:
 `
 
 // TestDocsRun runs the blocks of sh of the pages that people follow, against the simulated cluster of "informd
-// demo". A block that needs something else, such as Docker or a destination, is marked as an illustration:
-// test/helm and test/deploy run those of deploy/README.md that need an API server.
+// demo". A block that needs something else, such as Docker or a destination, is marked as an illustration.
 func TestDocsRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	s := newShop()

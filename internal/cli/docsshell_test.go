@@ -48,5 +48,8 @@ func TestDocsShell(t *testing.T) {
 	}
 }
 
-// isShell reports whether a block has commands: TestDocsRun runs those that are no illustration.
-func isShell(language string) bool { return language == "sh" || language == "sh illustration" }
+// isShell reports whether a block has commands. TestDocsRun runs those of "sh", and TestDocsCommands of test/helm
+// those of deploy/README.md and of "sh cluster". Nothing runs an illustration.
+func isShell(language string) bool {
+	return language == "sh" || language == "sh cluster" || language == "sh illustration"
+}

@@ -1,0 +1,104 @@
+package helm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+// TestDocsCommands runs the commands of deploy/README.md in their order, and those of docs/getting-started.md that
+// need an API server, with kubectl and helm, in a cluster without nodes. A block that needs something else is
+// marked as an illustration.
+func TestDocsCommands(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{PodSecurity: true, Controllers: true})
+	dir := docsDir(t)
+	sh := func(script string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"),
+			"KUBECONFIG="+c.Kubeconfig(), "HOME="+dir, "PASSWORD=secret", "PAGER=cat", "NATS_URL=nats://127.0.0.1")
+		cmd.WaitDelay = time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v of\n%s\n%s", err, script, out)
+		}
+	}
+	ran := 0
+	for _, block := range shellBlocks(t, "docs/getting-started.md", "sh cluster") {
+		ran++
+		sh(block)
+		sh("kubectl get clusterrole informd && kubectl delete namespace informd && kubectl delete clusterrole,clusterrolebinding informd")
+	}
+	for _, block := range shellBlocks(t, "deploy/README.md", "sh") {
+		ran++
+		sh(strings.ReplaceAll(block, "| less", "| cat")) // not every machine has less
+	}
+	if ran < 7 {
+		t.Errorf("ran %d blocks only", ran)
+	}
+}
+
+// shellBlocks are the blocks of a page that are marked with a language.
+func shellBlocks(t *testing.T, page, language string) (blocks []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(read(t, page)), -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// docsDir is a directory with the files that the commands of deploy/README.md expect, and the programs in bin.
+func docsDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./kubectl")
+	build.Dir = filepath.Join(top, "test")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for name, target := range map[string]string{"bin/helm": helmBinary(t), "bin/informd": compiled(t), "deploy": filepath.Join(top, "deploy")} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{"ca.crt": "a certificate\n"}
+	name := regexp.MustCompile(`^# (\S+\.yaml)\b`)
+	for _, block := range readmeFiles(t) {
+		switch found := name.FindStringSubmatch(block); {
+		case found != nil:
+			files[found[1]] = strings.NewReplacer("github.com/informd/informd/", "", "?ref=main", "").Replace(block)
+		case strings.HasPrefix(block, "image:"):
+			files["values.yaml"] = block
+		}
+	}
+	if len(files) != 5 {
+		t.Fatal(fmt.Errorf("deploy/README.md has %d files", len(files)-1))
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,14 +31,14 @@ var (
 	errNoise = errors.New("the program printed more than 1 MiB that acknowledges nothing; only ids belong on its standard output")
 )
 
-// acknowledged reads the standard output until all events are acknowledged, and returns how many
-// leading ones are. The error says why it reads no more.
-func (s *programs) acknowledged(p *process, events []event.Event) (n int, err error) {
+// acknowledged reads the standard output until all events are acknowledged, or it ends, and
+// returns how many leading ones are.
+func (s *programs) acknowledged(p *process, events []event.Event) (n int) {
 	handled := make([]bool, len(events))
 	for noise := 0; n < len(events); {
 		line, whole, err := p.lines.next()
 		if err != nil {
-			return n, err
+			return n
 		}
 		// A part of a line may name another event.
 		if first, last, ok := find(events[n:], handled[n:], line); ok && whole {
@@ -47,17 +46,17 @@ func (s *programs) acknowledged(p *process, events []event.Event) (n int, err er
 				handled[i] = true
 			}
 			p.timer.Reset(s.config.Timeout)
-		} else if noise += len(line) + 1; noise > maxNoise {
-			p.kill()
-			return n, errNoise
 		} else {
 			s.log.print(line)
+			if noise += len(line) + 1; noise > maxNoise {
+				p.kill(errNoise)
+			}
 		}
 		for n < len(events) && handled[n] {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
 // find returns which events a line acknowledges.
@@ -94,29 +93,9 @@ func (r *lineReader) next() (line string, whole bool, err error) {
 	return strings.TrimSpace(string(text)), whole, err
 }
 
-// judge says why a process has left events without an acknowledgement, and what that means for
-// the first of them. Reading is the error of [programs.acknowledged].
-func (s *programs) judge(ctx context.Context, p *process, ended bool, reading error, left int) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case !ended:
-		return errHangs
-	case p.late.Load() && s.config.Ack == Exit:
-		return fmt.Errorf("the program did not end within %v, and was killed; check it, or raise timeout", s.config.Timeout)
-	case p.late.Load():
-		return fmt.Errorf("the program acknowledged nothing within %v, or closed its standard output, and was killed; it must print and flush the id of each event", s.config.Timeout)
-	case p.state.Success() && s.config.Ack == Exit:
-		return nil
-	case errors.Is(reading, errNoise):
-		return reading
-	}
-	return s.verdict(p.state, left)
-}
-
-// verdict is what the end of a process means for the first of the events that are left. About
+// judge says what the end of a process means for the first of the events that are left. About
 // several, a refusal only says that they must go one by one.
-func (s *programs) verdict(state *os.ProcessState, left int) error {
+func (s *programs) judge(state *os.ProcessState, left int) error {
 	err := fmt.Errorf("the program ended (%v) with %d events not acknowledged; its output is in the log", state, left)
 	code := state.ExitCode()
 	outside := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}

@@ -5,7 +5,7 @@
 // With ack: ids, a process reads events until its input ends, and prints the ids of handled ones.
 // With ack: exit, a process gets one batch, and its exit code 0 acknowledges it. An end of a process
 // concerns its first event without an acknowledgement. If several events may be at fault, the sink
-// sends them one by one. [programs.verdict] has the exit codes.
+// sends them one by one. [programs.judge] has the exit codes.
 //
 // Each process leads a process group, which is killed when the process has ended or does not
 // acknowledge in time. On Linux, the kernel kills the process also when informd is killed. The

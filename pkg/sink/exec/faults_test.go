@@ -147,7 +147,7 @@ func TestBadPrograms(t *testing.T) {
 		"is not there":             {sinkexec.IDs, `exec /nonexistent/program`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := options(t, func(o *sinkexec.Config) { o.Ack, o.Timeout = c.ack, time.Second }, "sh", "-c", c.script)
+			options := options(t, func(o *sinkexec.Config) { o.Ack, o.Timeout = c.ack, 300*time.Millisecond }, "sh", "-c", c.script)
 			s := open(t, options, sinktest.Env(t))
 			defer shut(t, s)
 			events := append(sinktest.Big(3, 1400<<10), sinktest.Events(20)...)

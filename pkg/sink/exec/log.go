@@ -25,10 +25,6 @@ type lineLog struct {
 	lost    atomic.Int64 // lines left out since the last note about them
 }
 
-func newLineLog(logger *slog.Logger) *lineLog {
-	return &lineLog{logger: logger, limiter: rate.NewLimiter(linesPerSecond, firstLines)}
-}
-
 // copy reads the lines of a standard error until there are no more.
 func (l *lineLog) copy(from io.Reader) {
 	lines := lineReader{Reader: bufio.NewReaderSize(from, maxLogged)}

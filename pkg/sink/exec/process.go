@@ -2,25 +2,19 @@ package exec
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os"
 	osexec "os/exec"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/informd/informd/pkg/event"
 )
 
 const (
 	// killGrace is how long a killed process may take to be gone. Longer takes only one that
 	// hangs in the kernel.
 	killGrace = 2 * time.Second
-	// portion is about how many bytes are written to a process at a time.
-	portion = 64 << 10
 	// maxLine is the most that is read of a line: an id with the longest names fits.
 	maxLine = 16 << 10
 )
@@ -29,9 +23,9 @@ const (
 type process struct {
 	in, out, err *os.File      // the ends of informd
 	lines        lineReader    // of out
-	timer        *time.Timer   // kills the process, see watch
-	late         atomic.Bool   // the timer did
+	timer        *time.Timer   // kills the process
 	killed       chan struct{} // closed by the first kill
+	reason       error         // of the first kill, valid once killed is closed
 	// done is closed when the process and its group have ended and the log has what they
 	// printed. State is valid from then on.
 	done  chan struct{}
@@ -110,30 +104,6 @@ func (p *process) outlive(cmd *osexec.Cmd, log *lineLog) {
 	_ = p.err.Close()
 }
 
-// watch kills the process after the limit, or when ctx ends, until the returned function is called.
-func (p *process) watch(ctx context.Context, limit time.Duration) (stop func()) {
-	p.timer = time.AfterFunc(limit, func() {
-		p.late.Store(true)
-		p.kill()
-	})
-	ignore := context.AfterFunc(ctx, p.kill)
-	return func() {
-		p.timer.Stop()
-		ignore()
-	}
-}
-
-// usable reports whether the process can get events.
-func (p *process) usable() bool {
-	select {
-	case <-p.done:
-	case <-p.killed:
-	default:
-		return true
-	}
-	return false
-}
-
 // ended waits for the end of the process. It reports false if the process is still there some
 // time after it was killed.
 func (p *process) ended() bool {
@@ -151,50 +121,20 @@ func (p *process) ended() bool {
 }
 
 // kill ends the process and its group, and every read and write of informd on its files. It does
-// not wait, and may be called more than once.
-func (p *process) kill() {
+// not wait. The first call has the reason.
+func (p *process) kill(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
 	case <-p.killed:
 		return
 	default:
-		close(p.killed)
 	}
+	p.reason = reason
+	close(p.killed)
 	if p.pid != 0 {
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	}
 	_ = p.in.Close()
 	_ = p.out.Close()
-}
-
-// close ends the input of the process, and kills it if it is still there when ctx ends.
-func (p *process) close(ctx context.Context) error {
-	_ = p.in.Close()
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-	}
-	if p.kill(); !p.ended() {
-		return errHangs
-	}
-	return nil
-}
-
-// send writes events, and then ends the input if the process gets no others. An error shows by the
-// acknowledgements that are missing.
-func (p *process) send(events []event.Event, last bool) {
-	var buffer []byte
-	for i := range events {
-		if buffer = appendLine(buffer, &events[i]); len(buffer) < portion && i < len(events)-1 {
-			continue
-		}
-		if _, err := p.in.Write(buffer); err != nil {
-			break
-		}
-		buffer = buffer[:0]
-	}
-	if last {
-		_ = p.in.Close()
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -36,7 +38,8 @@ type programs struct {
 }
 
 func open(c *Config, path string, logger *slog.Logger) *programs {
-	s := &programs{config: c, path: path, env: []string{}, log: newLineLog(logger), slots: make(chan *process, c.Processes)}
+	s := &programs{config: c, path: path, env: []string{}, slots: make(chan *process, c.Processes)}
+	s.log = &lineLog{logger: logger, limiter: rate.NewLimiter(linesPerSecond, firstLines)}
 	for range c.Processes {
 		s.slots <- nil
 	}
@@ -95,10 +98,13 @@ func (c *Config) unanswerable(e *event.Event) error {
 // running returns a process that can get events: p, or a new one if it has ended.
 func (s *programs) running(p *process) (*process, error) {
 	if p != nil {
-		if p.usable() {
+		select {
+		case <-p.done:
+		case <-p.killed:
+		default:
 			return p, nil
 		}
-		if p.kill(); !p.ended() {
+		if p.kill(nil); !p.ended() {
 			return p, errHangs
 		}
 	}
@@ -109,29 +115,49 @@ func (s *programs) running(p *process) (*process, error) {
 	return p, nil
 }
 
-// attempt sends events to a process, and returns how many leading ones it has acknowledged. When
-// attempt returns, nothing reads the events any more.
+// attempt sends events to a process, and returns how many leading ones it has acknowledged.
 func (s *programs) attempt(ctx context.Context, p *process, events []event.Event) (n int, err error) {
-	defer p.watch(ctx, s.config.Timeout)()
+	late := fmt.Errorf("the program was killed, because it did not end within %v; check it, or raise timeout", s.config.Timeout)
+	if s.config.Ack == IDs {
+		late = fmt.Errorf("the program was killed, because it acknowledged nothing within %v, or closed its standard output; "+
+			"it must print and flush the id of each event", s.config.Timeout)
+	}
+	p.timer = time.AfterFunc(s.config.Timeout, func() { p.kill(late) })
+	defer p.timer.Stop()
+	defer context.AfterFunc(ctx, func() { p.kill(ctx.Err()) })()
+	var lines []byte
+	for i := range events {
+		lines = appendLine(lines, &events[i])
+	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		p.send(events, s.config.Ack == Exit)
+		_, _ = p.in.Write(lines) // an error shows by the acknowledgements that are missing
+		if s.config.Ack == Exit {
+			_ = p.in.Close()
+		}
 	}()
 	if s.config.Ack == IDs {
-		if n, err = s.acknowledged(p, events); n == len(events) {
+		if n = s.acknowledged(p, events); n == len(events) {
 			<-sent // or the time is over
 			return n, nil
 		}
 		p.timer.Reset(outputGrace)
 	}
 	ended := p.ended()
-	p.kill()
+	p.kill(nil)
 	<-sent
-	if err = s.judge(ctx, p, ended, err, len(events)-n); err == nil {
-		n = len(events)
+	switch {
+	case ctx.Err() != nil:
+		return n, ctx.Err()
+	case !ended:
+		return n, errHangs
+	case p.reason != nil:
+		return n, p.reason
+	case s.config.Ack == Exit && p.state.Success():
+		return len(events), nil
 	}
-	return n, err
+	return n, s.judge(p.state, len(events)-n)
 }
 
 // Close implements [sink.Sink]. Each process sees the end of its input, and has until ctx ends,
@@ -143,7 +169,14 @@ func (s *programs) Close(ctx context.Context) error {
 	var closing sync.WaitGroup
 	for i := range failures {
 		if p := <-s.slots; p != nil {
-			closing.Go(func() { failures[i] = p.close(ctx) })
+			closing.Go(func() {
+				_ = p.in.Close()
+				defer context.AfterFunc(ctx, func() { p.kill(nil) })()
+				if !p.ended() {
+					failures[i] = errHangs
+				}
+				p.kill(nil) // closes the files
+			})
 		}
 	}
 	closing.Wait()

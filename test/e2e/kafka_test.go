@@ -1,0 +1,126 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/informd/informd/test/kafka"
+)
+
+const kafkaTopic = "e2e"
+
+// topicReader reads a topic of one partition from its begin, as far as it is written.
+type topicReader struct {
+	client *kgo.Client
+	all    []record          // without tombstones
+	last   map[string]string // by key, the id of its last record; empty for a tombstone
+}
+
+func newTopicReader(t *testing.T, brokers *kafka.Cluster) *topicReader {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers.Addresses()...), kgo.ConsumeTopics(kafkaTopic),
+		kgo.DisableClientMetrics(), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return &topicReader{client: client, last: map[string]string{}}
+}
+
+// records returns what is there by now.
+func (r *topicReader) records(t *testing.T) []record {
+	t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		fetches := r.client.PollFetches(ctx)
+		cancel()
+		if fetches.NumRecords() == 0 {
+			return r.all
+		}
+		fetches.EachRecord(func(got *kgo.Record) {
+			if got.Value == nil {
+				r.last[string(got.Key)] = ""
+				return
+			}
+			event, err := decodeEvent(bytes.NewReader(got.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.all = append(r.all, event)
+			r.last[string(got.Key)] = event.ID
+		})
+	}
+}
+
+// breakBrokers kills or freezes one of three brokers after the other, until the time is up. Each
+// is in sync again before the next one fails.
+func breakBrokers(t *testing.T, brokers *kafka.Cluster, random *rand.Rand, duration time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		b, kills := brokers.Broker(1+random.Int32N(3)), random.IntN(2) == 0
+		failsFor := time.Duration(random.IntN(6000)) * time.Millisecond
+		t.Logf("%s for %v, killed: %t", b.Name(), failsFor, kills)
+		fail, mend := b.Freeze, b.Thaw
+		if kills {
+			fail, mend = b.Kill, func() error { return b.Start(t.Context()) }
+		}
+		if err := fail(); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(failsFor)
+		if err := mend(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all replicas are in sync", func() bool {
+			all, err := brokers.Partitions(t.Context(), kafkaTopic)
+			return err == nil && len(all) == 1 && len(all[0].ISR) == 3
+		})
+	}
+}
+
+// TestKafkaBrokersFail: brokers are killed and frozen at random while objects change.
+// The topic has every event, in order, and ends with the last state of each object.
+func TestKafkaBrokersFail(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	brokers := kafka.Start(t, kafka.Options{Brokers: 3})
+	r := newRig(t)
+	s := r.setup(logJournal + longHistory)
+	options := "topic: " + kafkaTopic + ", format: cloudevents, create: {partitions: 1}"
+	s.sinks = fmt.Sprintf("- {name: topic, type: kafka, servers: %s, %s}",
+		serverList(strings.Join(brokers.Addresses(), ",")), options)
+	d := newInformd(t, s)
+	d.start()
+	d.waitForLive(len(r.kinds))
+	topic := newTopicReader(t, brokers)
+	eventually(t, "the topic has the first events", func() bool { return complete(r.kinds, topic.records(t), r.ledger) })
+	end := r.load()
+	breakBrokers(t, brokers, rand.New(rand.NewPCG(seed, 1)), 45*time.Second)
+	end()
+	eventually(t, "the topic is complete", func() bool { return complete(r.kinds, topic.records(t), r.ledger) })
+	unique, repeats := once(t, topic.all)
+	t.Logf("%d events, %d of them repeated", len(unique), repeats)
+	for _, k := range r.kinds {
+		t.Run(k.gvr.Resource, func(t *testing.T) { check(t, k, unique, r.ledger, r.client, claim{lastStates: true}) })
+	}
+	// A repeated event does not come behind a newer one for good.
+	ends := map[string]string{}
+	for _, e := range unique {
+		key := "e2e/" + e.Subject
+		if ends[key] = e.ID; e.Op == "deleted" {
+			ends[key] = ""
+		}
+	}
+	for key, id := range ends {
+		if topic.last[key] != id {
+			t.Errorf("the last record of %s is %q, want %q", key, topic.last[key], id)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sinks_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,10 +21,10 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// example writes the only block of a language in docs/sinks/exec.md to a file.
-func example(t *testing.T, language string) (path string) {
+// example writes the only block of a language in a page of docs to a file.
+func example(t *testing.T, name, language string) (path string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/sinks/exec.md")
+	page, err := os.ReadFile(filepath.Clean("../../docs/" + name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +72,12 @@ func TestExecExamples(t *testing.T) {
 	events := append(sinktest.AllOps(), pod("web", "nginx:1", event.Added), pod("db", "postgres:17", event.Deleted))
 	t.Run("python", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "images")
-		handled(t, "python3", example(t, "python"), exec.IDs, map[string]string{"OUT": out}, events)
+		handled(t, "python3", example(t, "sinks/exec.md", "python"), exec.IDs, map[string]string{"OUT": out}, events)
 		wantText(t, out, "web nginx:1\ndb postgres:17\n")
 	})
 	t.Run("sh", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "deleted")
-		handled(t, "sh", example(t, "sh"), exec.Exit, map[string]string{"OUT": out}, events)
+		handled(t, "sh", example(t, "sinks/exec.md", "sh"), exec.Exit, map[string]string{"OUT": out}, events)
 		var want strings.Builder
 		for i := range events {
 			if e := &events[i]; e.Op == event.Deleted {
@@ -99,7 +100,7 @@ func TestExecExamples(t *testing.T) {
 			got = append(got, posted.Op+" "+posted.Name)
 		}))
 		defer api.Close()
-		handled(t, "node", example(t, "js"), exec.IDs, map[string]string{"URL": api.URL}, events)
+		handled(t, "node", example(t, "sinks/exec.md", "js"), exec.IDs, map[string]string{"URL": api.URL}, events)
 		for i := range events {
 			want = append(want, string(events[i].Op)+" "+events[i].Name)
 		}
@@ -109,6 +110,30 @@ func TestExecExamples(t *testing.T) {
 			t.Errorf("what the API got (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestPythonRecipe: the handler of docs/recipes.md posts the images of Deployments, and acknowledges every event.
+func TestPythonRecipe(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, fmt.Sprint(string(body), err))
+	}))
+	defer api.Close()
+	web := pod("web", "", event.Added)
+	web.Data = event.CloseData(append(event.OpenData(nil),
+		`{"kind":"Deployment","spec":{"template":{"spec":{"containers":[{"image":"nginx:1"},{"image":"envoy:2"}]}}}}`...))
+	unknown := pod("unknown", "", event.Deleted)
+	unknown.Data = nil
+	handled(t, "python3", example(t, "recipes.md", "python"), exec.IDs, map[string]string{"URL": api.URL}, []event.Event{web, unknown})
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]string{`{"name": "web", "images": ["nginx:1", "envoy:2"]}<nil>`}, got); diff != "" {
+		t.Errorf("what the API got (-want +got):\n%s", diff)
+	}
 }
 
 func wantText(t *testing.T, path, want string) {

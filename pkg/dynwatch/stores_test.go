@@ -86,13 +86,13 @@ func TestNamespacesInAnotherStore(t *testing.T) {
 					all := r.since(n)
 					return strings.HasPrefix(all[len(all)-1], "modified team-b/x")
 				})
-				want := []string{"entered team-b/x uid-5 106", "gap (103,107] selection state", "modified team-b/x uid-5 108<106"}
+				want := []string{"entered team-b/x uid-5 106", "gap (0,107] selection state", "modified team-b/x uid-5 108<106"}
 				if late {
-					want = []string{"entered team-b/x uid-5 109", "gap (103,109] selection state", "modified team-b/x uid-5 110<109"}
+					want = []string{"entered team-b/x uid-5 109", "gap (0,109] selection state", "modified team-b/x uid-5 110<109"}
 				}
 				got := r.since(n)
 				for i := range got { // the watch has come as far as one of the two
-					got[i] = strings.Replace(got[i], "gap (103,106]", "gap (103,107]", 1)
+					got[i] = strings.Replace(got[i], "gap (0,106]", "gap (0,107]", 1)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Error(diff)
@@ -134,14 +134,19 @@ func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
 // was down. The objects show no rollback: they are in a store that was not restored, or the backup
 // is newer than the position of their watch.
 func TestNamespacesRestoredDuringDowntime(t *testing.T) {
-	cases := map[string]struct{ before, restore func(*fakeAPI) }{
+	cases := map[string]struct {
+		before, restore func(*fakeAPI)
+		gap             string
+	}{
 		"another store": {
 			func(api *fakeAPI) { api.elsewhere = 1_000_000 },
 			func(api *fakeAPI) { api.elsewhere = 500_000 },
+			"gap (0,104] selection state",
 		},
 		"the same store": {
 			func(api *fakeAPI) { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } },
 			func(api *fakeAPI) { api.slow, api.rev, api.oldest = nil, 104, 104 },
+			"gap (104,106] selection state",
 		},
 	}
 	for name, c := range cases {
@@ -169,8 +174,8 @@ func TestNamespacesRestoredDuringDowntime(t *testing.T) {
 			api.put("", "team-a", "no")
 			api.put("", "team-b", "yes") // 106
 			r.begin(labelled())
-			r.eventually("the gap", func() bool { return len(r.since(n)) >= 2 })
-			want := []string{"snapshot team-b/x uid-4 104 replay", "gap (104,106] selection state"}
+			want := []string{"entered team-b/x uid-4 104 replay", c.gap, "left team-a/x uid-3 103<103"}
+			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(want) })
 			if diff := cmp.Diff(want, r.since(n)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

@@ -161,6 +161,9 @@ func (t *Feed) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Ob
 	return t.WriteEnd(ctx, op, e, o, rv, replay)
 }
 
+// Whole reports whether the index holds all that the watch has brought up to the position.
+func (t *Feed) Whole() bool { return t.Lost == nil && t.Coverage.Replays() == 0 }
+
 // SetState shows a state.
 func (t *Feed) SetState(state status.State, reason string) {
 	t.Status.Set(state, reason)

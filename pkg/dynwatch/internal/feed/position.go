@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -65,6 +66,15 @@ func (p *Position) ProvenSince() uint64 {
 	}
 	return min(p.Proven, p.Resume())
 }
+
+// Resume is the revision to watch from, and to mark: that of the position, or that of a stretch
+// that the watch is to bring once more.
+func (t *Feed) Resume() uint64 {
+	return cmp.Or(t.Coverage.Replays(), t.Position.Resume())
+}
+
+// ProvenSince is the position from which on the stream is unproven.
+func (t *Feed) ProvenSince() uint64 { return min(t.Position.ProvenSince(), t.Resume()) }
 
 // SetCursor notes that everything up to rv was appended.
 func (t *Feed) SetCursor(rv uint64) {

@@ -57,11 +57,14 @@ func (t *Decider) EndGone(ctx context.Context, d decide.Decision, id index.ID, e
 // Absent is what it means that a list at revision rv lacks the entry's object.
 func (t *Decider) Absent(e *index.Entry, rv uint64) decide.Decision {
 	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.lostBy(recovery.ReasonRollback)}
-	r := decide.Rules{Selects: t.mayExist(), Edited: t.lostBy(recovery.ReasonSelection)}
+	r := decide.Rules{Selects: t.mayExist(), Edited: t.Edited()}
 	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
 }
 
 func (t *Decider) lostBy(reason string) bool { return t.Lost != nil && t.Lost.Reason == reason }
+
+// Edited reports whether all objects are compared because the selectors of the config were edited.
+func (t *Decider) Edited() bool { return t.lostBy(recovery.ReasonSelection) && !t.Coverage.Unsure() }
 
 // EndAbsent emits the end of an object that a list at rv did not hold.
 func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
@@ -101,7 +104,7 @@ func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o 
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
 func (t *Decider) mayExist() bool {
-	return t.Source.Resource.Loses() || t.lostBy(recovery.ReasonSelection) && t.Spec.Selects()
+	return t.Source.Resource.Loses() || t.Edited() && t.Spec.Selects()
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
@@ -179,41 +182,4 @@ func (t *Decider) Answer(ctx context.Context, d decide.Decision, o *frame.Object
 		return d.IfExists, err
 	}
 	return d.Op, err
-}
-
-// EndAt ends what existed at the revision before at and not at it any more, with
-// its last state.
-func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
-	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-		return t.endUncovered(ctx, e, at)
-	}
-	last, err := t.lastState(ctx, e, at-1)
-	if err != nil {
-		return err
-	}
-	if !t.mayExist() {
-		return t.End(ctx, event.Deleted, e, last, at, true)
-	}
-	now, still, err := t.stillThere(ctx, e, at)
-	switch {
-	case err != nil:
-		return err
-	case still:
-		return t.End(ctx, event.Left, e, now, at, true)
-	default:
-		return t.End(ctx, event.Deleted, e, last, at, true)
-	}
-}
-
-// lastState returns the entry's object as it was at rv, in the selection, nil if that cannot be
-// read or passed on.
-func (t *Decider) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
-	o, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
-	if _, bad := errors.AsType[*frame.Malformed](err); bad || listwatch.Expired(err) || listwatch.Unsupported(err) {
-		return nil, nil // there is none to show
-	}
-	if err != nil || !ok || !t.Index.IsUID(e, o.UID) {
-		return nil, err
-	}
-	return &o, nil
 }

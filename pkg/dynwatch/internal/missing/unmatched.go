@@ -3,83 +3,34 @@ package missing
 import (
 	"cmp"
 	"context"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
-// Skip passes over a frame that is older than the list with which its namespace began. A
-// state that the list did not hold is lost; the first one declares that.
-func (t *Decider) Skip(ctx context.Context, f selection.LeftFrame) error {
-	c := &t.Coverage
-	to := c.ListedAt(f.Namespace)
-	if after, skips := c.Skips(f, t.Explained); skips {
-		return t.Declare(ctx, event.GapInfo{From: after, To: to})
-	}
-	return nil
-}
-
-// Declare says that states may be missing of namespaces that have turned, unless that
-// was said.
-func (t *Decider) Declare(ctx context.Context, g event.GapInfo) error {
-	g.Reason, g.Recovered = recovery.ReasonSelection, event.RecoveredState
-	if !t.Coverage.Declares(g) {
-		return nil
-	}
-	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered,
-		"runbook", display.GapRunbook(g.Reason))
-	return t.EmitGap(ctx, g)
-}
-
-// DeclareMissing says what may be missing of a namespace that leaves, before an event of it shows that
-// it matched.
-func (t *Decider) DeclareMissing(ctx context.Context, namespace string, rv uint64) error {
-	if after, to, missing := t.Coverage.MissingUpTo(namespace, rv); missing {
-		return t.Declare(ctx, event.GapInfo{From: after, To: to})
-	}
-	return nil
-}
-
-// Explained reports whether the index has all that frames brought: they were of new
-// objects, which have not changed since.
-func (t *Decider) Explained(frames []selection.LeftFrame) bool {
-	return !slices.ContainsFunc(frames, func(f selection.LeftFrame) bool {
-		e := t.Index.Get(f.Namespace, f.Name)
-		return f.Kind != watch.Added || e == nil || e.RV != f.RV
-	})
-}
-
-// endUncovered ends what a list at rv cannot hold because its namespace is not
-// covered any more.
+// endUncovered ends what a list at rv cannot hold because its namespace does not match.
 func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
-	if t.lostBy(recovery.ReasonSelection) {
-		_, there, err := t.stillThere(ctx, e, rv)
-		switch {
-		case err == nil && !there:
-			return t.End(ctx, event.Deleted, e, nil, rv, true)
-		case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
-			return err
-		}
-		return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
+	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves {
+		return nil // once the watch has brought what came before
 	}
-	leaving, _ := t.Coverage.Leaving(t.Index.Namespace(e))
-	return t.EndOutside(ctx, e, rv, cmp.Or(leaving.Cause, t.Coverage.At(), rv), true)
-}
-
-// EndOutside ends what is not covered any more: it left, unless it is gone at
-// revision at.
-func (t *Decider) EndOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
-	if err := t.DeclareMissing(ctx, t.Index.Namespace(e), at); err != nil {
+	if !t.Edited() {
+		return t.EndOutside(ctx, e, rv, cmp.Or(t.Coverage.At(), rv), true)
+	}
+	_, there, err := t.stillThere(ctx, e, rv)
+	switch {
+	case err == nil && !there:
+		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
 		return err
 	}
+	return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
+}
+
+// EndOutside ends an object of a namespace that does not match: it left, unless it is gone at
+// revision at.
+func (t *Decider) EndOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):

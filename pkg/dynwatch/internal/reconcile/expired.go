@@ -10,6 +10,9 @@ import (
 // Expire notes that the watch could not be resumed (410 Gone) and decides what comes next. The error
 // says that a watch after a reconcile fared no better, so that the target pauses first.
 func (t *Reconciler) Expire(err error) error {
+	if t.Lost == nil && t.Coverage.GiveUp() {
+		return nil
+	}
 	oldest := listwatch.OldestNamed(err)
 	switch l := t.Lost; {
 	case l == nil:

@@ -57,8 +57,11 @@ func (t *Reconciler) Reconcile(ctx context.Context) error {
 	if l.Oldest < l.From || t.reconciles > maxReconciles {
 		return t.reconcileNow(ctx)
 	}
-	err := t.reconcileAt(ctx, l.Oldest)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+	var err error
+	if !t.Coverage.Unsure() { // else only the watch knows what is newer than the log
+		err = t.reconcileAt(ctx, l.Oldest)
+	}
+	if t.Coverage.Unsure() || listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileAround(ctx, l.Oldest)
 	}
 	if listwatch.Unsupported(err) {
@@ -106,6 +109,9 @@ func (t *Reconciler) reconcileAround(ctx context.Context, oldest uint64) error {
 	l := t.Lost
 	l.Torn = true
 	s := t.NewPass(sweep.Pass{Horizon: oldest, Newcomer: event.Added, Replay: true})
+	if t.Coverage.Unsure() { // the log has all other objects up to there
+		s.Newcomer, s.Cause = event.Entered, t.Coverage.At()
+	}
 	rv, err := t.Compare(ctx, s)
 	if err != nil {
 		return err
@@ -221,6 +227,9 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 		to = l.Oldest // from there on the watch brought everything
 	}
 	gap := event.GapInfo{From: l.From, To: to, Reason: l.Reason, Recovered: l.Recovered()}
+	if t.Coverage.Unsure() {
+		t.Coverage.Widen(&gap)
+	}
 	if !l.Unsure && (!l.Walks() || l.From < to) {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
@@ -236,7 +245,7 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 	t.Lost = nil
 	t.SetCursor(rv)
 	t.Proven = 0
-	t.Coverage.ForgetLeftOut(rv)
+	t.Coverage.Compared(rv)
 	t.Clean = rv
 	t.Status.Progressed()
 	if t.reconciles <= 1 {

@@ -2,102 +2,130 @@ package selection
 
 import (
 	"maps"
+	"slices"
 )
 
-// maxTurns bounds how many changes of a view are remembered. A target that is further
+// maxFlips bounds how many changes of a view are remembered. A target that is further
 // behind compares all names.
-const maxTurns = 1024
+const maxFlips = 1024
 
-// view is the set of Namespaces that a rule matches. All
-// targets with the same rule share one. A Namespace event changes
-// the set by one name, and a target asks for the names that changed since it last asked.
+// names is a set of namespaces.
+type names struct {
+	set map[string]struct{}
+	// hash is the sum of those of the names: it does not depend on how the set came to be.
+	hash uint64
+}
+
+func (n *names) has(name string) bool {
+	_, ok := n.set[name]
+	return ok
+}
+
+// mark is what stands for the set in a mark: not 0, which says that nothing is known.
+func (n *names) mark() uint64 { return max(n.hash, 1) }
+
+// hashOfName is part of a mark: it is the same in every process.
+func hashOfName(name string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * prime
+	}
+	// Sums of FNV hashes of similar names collide: spread the bits first (SplitMix64).
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Flip is when a namespace began to match, or no longer did: at revision At of the Namespaces at
+// the latest, and not yet at revision After, 0 if that is not known.
+type Flip struct{ At, After uint64 }
+
+// view is the set of Namespaces that a rule matches. All targets with the same rule share one,
+// and its set of names. A Namespace event changes the set by one name, and a target asks for the
+// names that changed since it last asked.
 type view struct {
 	matcher
 	users    map[chan struct{}]struct{}
-	matching nameSet
-	// turns are the names that came in or went out, the last of them number seq.
-	turns []string
+	matching *names
+	// shared: a target has the set, so that it is copied before its next change.
+	shared bool
+	// flips are the newest changes, the last of them number seq.
+	flips []namedFlip
 	seq   uint64
 }
 
-// update brings the view in line with one namespace, nil for none, and reports whether
-// that changes it.
-func (v *view) update(name string, one *namespace) (turned bool) {
-	is := one != nil && v.matches(name, one.labels)
-	if is == v.matching.has(name) {
+type namedFlip struct {
+	name string
+	Flip
+}
+
+func newView(rule Rule) *view {
+	return &view{matcher: rule.matcher(), users: make(map[chan struct{}]struct{}), matching: &names{set: make(map[string]struct{})}}
+}
+
+// update brings the view in line with one namespace, and reports whether that changes it.
+func (v *view) update(name string, matches bool, f Flip) (flipped bool) {
+	if matches == v.matching.has(name) {
 		return false
 	}
-	if is {
-		v.matching = v.matching.with(name)
-	} else {
-		v.matching = v.matching.without(name)
+	if v.shared {
+		v.matching, v.shared = &names{maps.Clone(v.matching.set), v.matching.hash}, false
 	}
-	v.turn(name)
+	if matches {
+		v.matching.set[name] = struct{}{}
+		v.matching.hash += hashOfName(name)
+	} else {
+		delete(v.matching.set, name)
+		v.matching.hash -= hashOfName(name)
+	}
+	if len(v.flips) >= maxFlips {
+		v.flips = slices.Clone(v.flips[maxFlips/2:])
+	}
+	v.flips = append(v.flips, namedFlip{name, f})
+	v.seq++
 	return true
 }
 
-func (v *view) turn(name string) {
+// relist brings the view in line with all namespaces at revision rv. It was in line with them at
+// revision after.
+func (v *view) relist(known map[string]namespace, after, rv uint64) {
+	for name, one := range known {
+		v.update(name, v.matches(name, one.labels), Flip{one.rv, after})
+	}
+	for name := range maps.Clone(v.matching.set) {
+		if _, exists := known[name]; !exists {
+			v.update(name, false, Flip{rv, after})
+		}
+	}
+}
+
+// forget forgets when namespaces flipped: revisions from before a rollback do not compare.
+func (v *view) forget() {
+	v.flips = nil
 	v.seq++
-	if len(v.turns) >= maxTurns {
-		v.turns = append([]string(nil), v.turns[maxTurns/2:]...)
-	}
-	v.turns = append(v.turns, name)
 }
 
-// relist brings the view in line with all namespaces.
-func (v *view) relist(known map[string]*namespace) {
-	now := nameSetOf(func(yield func(string) bool) {
-		for name, one := range known {
-			if v.matches(name, one.labels) && !yield(name) {
-				return
-			}
-		}
-	})
-	for name := range now.all() {
-		if !v.matching.has(name) {
-			v.turn(name)
-		}
+// since returns the flips of names since a place, and false if they are not known.
+func (v *view) since(seen uint64) (map[string]Flip, bool) {
+	all := make(map[string]Flip)
+	if v.seq-seen > uint64(len(v.flips)) {
+		return all, false
 	}
-	for name := range v.matching.all() {
-		if !now.has(name) {
-			v.turn(name)
-		}
+	for _, f := range v.flips[uint64(len(v.flips))-(v.seq-seen):] {
+		all[f.name] = f.Flip
 	}
-	if !now.equals(&v.matching) {
-		v.matching = now
-	}
-	if v.seq == 0 {
-		v.seq = 1 // 0 is the place of a target that has seen nothing
-	}
-}
-
-// since returns the names that may have come in or gone out since a place, and false if
-// that is not known.
-func (v *view) since(seen uint64) (map[string]struct{}, bool) {
-	if seen == 0 || v.seq-seen > uint64(len(v.turns)) {
-		return nil, false
-	}
-	names := make(map[string]struct{}, v.seq-seen)
-	for _, name := range v.turns[uint64(len(v.turns))-(v.seq-seen):] {
-		names[name] = struct{}{}
-	}
-	return names, true
+	return all, true
 }
 
 // Viewed is what a target sees of a view at one moment.
 type Viewed struct {
 	// at is the revision of the Namespaces, seq the place in the view.
 	at, seq  uint64
-	matching nameSet
-	// Arriving are the names that are in matching and not in what the target has, and
-	// departing the others.
-	Arriving  map[string]Turned
-	departing map[string]struct{}
-}
-
-// viewed returns a view as it is. The caller holds mu.
-func (n *Namespaces) viewed(v *view) *Viewed {
-	return &Viewed{at: n.at, seq: v.seq, matching: v.matching, Arriving: make(map[string]Turned), departing: make(map[string]struct{})}
+	matching *names
+	// Match are the namespaces that match and that the target does not cover yet, Unmatch those that it
+	// covers and that no longer match.
+	Match, Unmatch map[string]Flip
 }
 
 // begin returns a view for a target that has nothing yet. It returns nil if there has
@@ -105,46 +133,47 @@ func (n *Namespaces) viewed(v *view) *Viewed {
 func (n *Namespaces) begin(rule Rule) (*Viewed, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v := n.views[rule]
-	if n.known == nil || v == nil {
+	if n.known == nil {
 		return nil, n.err
 	}
-	return n.viewed(v), nil
+	return n.views[rule].show(n.at), nil
+}
+
+func (v *view) show(at uint64) *Viewed {
+	v.shared = true
+	return &Viewed{at: at, seq: v.seq, matching: v.matching, Match: make(map[string]Flip), Unmatch: make(map[string]Flip)}
 }
 
 // look returns how a view differs from what a target has, which it had at the place
-// seen; 0 compares all names. It returns nil if there has been no list yet, and why.
-func (n *Namespaces) look(rule Rule, has nameSet, seen uint64) (*Viewed, error) {
+// seen. It returns nil if there has been no list yet, and why.
+func (n *Namespaces) look(rule Rule, has *labelled, seen uint64) (*Viewed, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v := n.views[rule]
-	if n.known == nil || v == nil {
+	if n.known == nil {
 		return nil, n.err
 	}
-	s := n.viewed(v)
+	v := n.views[rule]
+	s := v.show(n.at)
 	changed, known := v.since(seen)
-	compare := maps.Keys(changed)
 	if !known {
-		compare = func(yield func(string) bool) {
-			for name := range v.matching.all() {
-				if !yield(name) {
-					return
-				}
-			}
-			for name := range has.all() {
-				if !yield(name) {
-					return
-				}
+		for _, of := range []map[string]struct{}{has.matching.set, s.matching.set} {
+			for name := range of {
+				changed[name] = Flip{At: s.at}
 			}
 		}
 	}
-	for name := range compare {
-		switch is := v.matching.has(name); {
-		case is == has.has(name):
-		case is:
-			s.Arriving[name] = n.known[name].matched(v.selector)
+	for name := range has.flipped { // it can have failed
+		if _, ok := changed[name]; !ok {
+			changed[name] = Flip{At: s.at}
+		}
+	}
+	for name, f := range changed {
+		switch matches := s.matching.has(name); {
+		case matches == has.has(name):
+		case matches:
+			s.Match[name] = f
 		default:
-			s.departing[name] = struct{}{}
+			s.Unmatch[name] = f
 		}
 	}
 	return s, nil

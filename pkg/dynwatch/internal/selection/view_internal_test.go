@@ -37,15 +37,14 @@ func newSelecting(tb testing.TB) *selecting {
 	s.namespaces.Listed(objects, s.revision, false)
 	for range manySelecting {
 		t := NewCoverage(rule, s.namespaces)
-		t.Known, t.Changed = true, make(chan struct{}, 1)
+		t.Changed = make(chan struct{}, 1)
 		s.namespaces.users[t.Changed] = rule
 		s.namespaces.viewOf(rule).users[t.Changed] = struct{}{}
 		now, err := s.namespaces.begin(rule)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		t.covered, t.seen, t.at = now.matching, now.seq, now.at
-		t.publish()
+		t.Begin(now, 0, 0)
 		s.targets = append(s.targets, &t)
 	}
 	return s
@@ -72,24 +71,23 @@ func (s *selecting) change(tb testing.TB, i int, on bool) {
 			continue
 		}
 		t.Due = true
-		// As reselect does, but for the requests of a namespace that turns.
-		now, arriving, departing, err := t.Look()
+		// As Reselect does, but for the requests of a namespace that flips.
+		now, err := t.Look()
 		if err != nil {
 			tb.Fatal(err)
 		}
-		for _, name := range departing {
-			t.covered = t.covered.without(name)
-			t.publish()
+		for name := range now.Unmatch {
+			t.Uncover(name, Leaving{}, false)
 		}
-		for _, name := range arriving {
-			t.covered = t.covered.with(name)
-			t.publish()
+		for name := range now.Match {
+			t.Cover(name)
 		}
-		if !t.covered.equals(&now.matching) {
-			tb.Fatal("the covered namespaces are not those that match")
+		for name := range now.Match {
+			if !t.Filter.Covers(name) {
+				tb.Fatal("a namespace that matches is not covered")
+			}
 		}
-		t.covered, t.seen, t.Due = now.matching, now.seq, false
-		t.publish()
+		t.Settle(now)
 	}
 }
 
@@ -101,7 +99,7 @@ func BenchmarkNamespaceEvent(b *testing.B) {
 			s.change(b, 1, false)
 		}
 	})
-	b.Run("turns", func(b *testing.B) {
+	b.Run("flips", func(b *testing.B) {
 		s := newSelecting(b)
 		for on := false; b.Loop(); on = !on {
 			s.change(b, 2, on)
@@ -158,39 +156,131 @@ func TestNamespaceView(t *testing.T) {
 			}
 			s.namespaces.Listed(objects, s.revision, false)
 		}
-		now, arriving, departing, err := one.Look()
+		now, err := one.Look()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range arriving {
-			if now.Arriving[name].since == 0 {
-				t.Fatalf("it is not known when %s came to match", name)
+		for name, f := range now.Match {
+			if f.At == 0 {
+				t.Fatalf("it is not known when %s matched", name)
 			}
-			one.covered = one.covered.with(name)
+			one.Cover(name)
 		}
-		for _, name := range departing {
-			one.covered = one.covered.without(name)
+		for name := range now.Unmatch {
+			one.Uncover(name, Leaving{}, false)
 		}
-		one.seen = now.seq
+		for i := range manyNamespaces {
+			name := fmt.Sprintf("team-%05d", i)
+			if want := labelled[name]; one.Filter.Covers(name) != want {
+				t.Fatalf("round %d: %s is covered: %t, want %t", round, name, !want, want)
+			}
+		}
+		one.Settle(now)
 		maps.DeleteFunc(labelled, func(_ string, on bool) bool { return !on })
-		want, got := slices.Sorted(maps.Keys(labelled)), slices.Sorted(one.covered.all())
-		if !slices.Equal(want, got) || one.covered.len() != len(want) {
-			t.Fatalf("round %d: %d names are covered, want %d", round, len(got), len(want))
+		if len(one.matching.set) != len(labelled) {
+			t.Fatalf("round %d: %d names are covered, want %d", round, len(one.matching.set), len(labelled))
 		}
-		if again := nameSetOf(slices.Values(want)); again.hash() != one.covered.hash() {
+		hash := uint64(0)
+		for name := range labelled {
+			hash += hashOfName(name)
+		}
+		if one.Mark().Hash != hash {
 			t.Fatalf("round %d: the hash depends on how the set came to be", round)
 		}
 	}
 }
 
-// TestHashOfNames: a mark that an earlier version wrote, and one that this version wrote,
-// say that nothing has turned.
+// TestHashOfNames: the hash in a mark is the same in every process.
 func TestHashOfNames(t *testing.T) {
-	names := nameSetOf(slices.Values([]string{"team-a", "team-b", "shop"}))
-	if got := names.hash(); got != 0xdd019f2036dbd411 {
+	if got := hashOfName("team-a") + hashOfName("team-b") + hashOfName("shop"); got != 0xdd019f2036dbd411 {
 		t.Errorf("hash %#x", got)
 	}
-	if got := formerHash(&names); got != 0xe3772d019c2a829e {
-		t.Errorf("former hash %#x", got)
+	if none := new(names); none.mark() == 0 {
+		t.Error("no namespaces count as unknown")
+	}
+}
+
+// TestFlips: where a target begins with a namespace that matches.
+func TestFlips(t *testing.T) {
+	const position = 120
+	tests := map[string]struct {
+		change func(*Coverage)
+		flip   Flip
+		want   Start
+	}{
+		"nothing was filtered out":       {flip: Flip{110, 109}, want: Start{At: position, After: 109}},
+		"only before it matched":         {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, Start{At: position, After: 109}},
+		"since it matched":               {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, Start{At: 110, Replays: true, After: 109}},
+		"since it left":                  {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, Start{At: 112, Replays: true, After: 109}},
+		"nobody knows when":              {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 105}, Start{At: position, After: 105, Gap: true}},
+		"nobody knows what":              {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, Start{At: position, After: 109, Gap: true}},
+		"after what is not known":        {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, Start{At: position, After: 109}},
+		"the log is ahead":               {func(c *Coverage) { c.ahead = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
+		"a list was ahead":               {func(c *Coverage) { c.listed["a"] = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
+		"an attempt has failed":          {func(c *Coverage) { c.leaving["a"] = Leaving{Broken: 101} }, Flip{110, 109}, Start{After: 101, Gap: true}},
+		"another store":                  {func(c *Coverage) { c.Apart = true }, Flip{110, 109}, Start{Gap: true}},
+		"what was to be repeated failed": {func(c *Coverage) { c.Filters("a", 111); c.Cover("a"); c.Began("a", Start{Replays: true}, 110, position); c.GiveUp() }, Flip{110, 109}, Start{After: 110, Gap: true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := NewCoverage(Rule{Selector: "on=yes"}, nil)
+			c.Begin(&Viewed{matching: new(names)}, 100, 0)
+			if tt.change != nil {
+				tt.change(&c)
+			}
+			if got := c.Start("a", tt.flip, position); got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestFilteredNamespacesAreBounded: namespaces without number have frames. What is forgotten
+// counts as unknown, which makes a gap.
+func TestFilteredNamespacesAreBounded(t *testing.T) {
+	const names, first = 100_000, uint64(1000)
+	c := NewCoverage(Rule{Selector: "on=yes"}, nil)
+	c.Begin(&Viewed{matching: newView(Rule{}).matching}, first, 0)
+	for i := range uint64(names) {
+		if !c.Filters(fmt.Sprint("team-", i), first+i) {
+			t.Fatal("a frame of a namespace that does not match counts")
+		}
+		if len(c.filtered) > maxFiltered {
+			t.Fatalf("%d names of namespaces are kept", len(c.filtered))
+		}
+	}
+	last := first + names
+	if s := c.Start("team-0", Flip{first + 1, first}, last); !s.Gap {
+		t.Error("the frames since a forgotten revision count as known")
+	}
+	if s := c.Start("team-0", Flip{last + 1, last}, last); s.Gap {
+		t.Error("a namespace that matches later has no other frames")
+	}
+}
+
+// TestReplay: of a stretch that the watch brings once more, only the frames of its namespaces
+// count, after their lists.
+func TestReplay(t *testing.T) {
+	c := NewCoverage(Rule{Selector: "on=yes"}, nil)
+	c.Begin(&Viewed{matching: &names{set: map[string]struct{}{"b": {}}}}, 100, 0)
+	for rv := range uint64(20) {
+		c.Filters("a", 101+rv) // up to 120
+	}
+	c.Cover("a")
+	c.Began("a", c.Start("a", Flip{110, 109}, 120), 110, 120)
+	counted := make(map[string][]uint64)
+	for rv := c.Replays() + 1; rv <= 122; rv++ {
+		for _, name := range []string{"a", "b", "c"} {
+			if !c.Filters(name, rv) {
+				counted[name] = append(counted[name], rv)
+			}
+		}
+		if done := c.Replayed(rv); done != (rv == 120) {
+			t.Errorf("done at revision %d: %t", rv, done)
+		}
+	}
+	want := map[string][]uint64{"a": {111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122}, "b": {121, 122}}
+	if !maps.EqualFunc(counted, want, slices.Equal) {
+		t.Errorf("frames that count: %v, want %v", counted, want)
 	}
 }

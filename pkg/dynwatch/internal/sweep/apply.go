@@ -33,15 +33,6 @@ func (t *Sweeper) Apply(ctx context.Context, typ watch.EventType, o *frame.Objec
 	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Flush(ctx))
 }
 
-// ApplyEarlier is Apply for a state that etcd has kept. The target has passed what came after it.
-func (t *Sweeper) ApplyEarlier(ctx context.Context, o *frame.Object) error {
-	id := emit.IDOf(o)
-	k, e := t.Known(id)
-	k.Past = 0 // by a frame that came after it
-	d := t.onFrame(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion})
-	return t.act(ctx, d, id, e, o.ResourceVersion, o)
-}
-
 func kindOf(typ watch.EventType) decide.Kind {
 	if typ == watch.Deleted {
 		return decide.Gone
@@ -61,18 +52,31 @@ func (t *Sweeper) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 // if nothing; o is nil if the frame's object is unreadable.
 func (t *Sweeper) act(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
 	e, err := t.EndReplaced(ctx, d, e)
-	switch {
-	case d.Op == "" || err != nil:
+	if d.Op == "" || err != nil {
 		return err
+	}
+	left := uint64(0)
+	if e == nil && t.mayReturn(id.Namespace, id.Name) {
+		if left, err = t.leftAt(ctx, id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.Op == event.Deleted && left != 0:
+		return nil // a consumer does not have it any more
 	case d.Op == event.Deleted:
 		return t.EndGone(ctx, d, id, e, rv, o)
 	}
 	op, err := t.Answer(ctx, d, o, rv-1)
+	cause := rv
+	if left != 0 {
+		op, cause = event.Entered, max(rv, t.Coverage.At())
+	}
 	if err == nil && op == event.Entered {
 		err = t.CheckEntered(ctx, o, rv)
 	}
 	if err != nil {
 		return err
 	}
-	return t.Announce(ctx, op, o, e, false)
+	return t.AnnounceCaused(ctx, op, o, e, false, cause)
 }

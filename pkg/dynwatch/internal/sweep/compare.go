@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/watch"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // BodiesByName is up to how many differing objects are fetched one by one after
@@ -26,15 +23,9 @@ func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwat
 		t.Status.Progressed()
 		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
 		t.noteListed(&s.against, k, m)
-		if m.RV <= t.Coverage.ListedAt(m.Namespace) {
-			if err := t.Skip(ctx, selection.LeftFrame{Kind: watch.Added, Namespace: m.Namespace, Name: m.Name, RV: m.RV}); err != nil {
-				return err
-			}
-		}
 		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // Observe asks the log
 		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
-		fromWatch := s.Horizon != 0 && m.RV > s.Horizon
-		if !fromWatch && (d.Replaced || d.Op != "") {
+		if !s.fromWatch(k, m.RV) && (d.Replaced || d.Op != "") {
 			differing = append(differing, m)
 		}
 		return nil

@@ -40,8 +40,12 @@ type Pass struct {
 	Number uint32
 	// At is the exact revision that is listed, 0 for what etcd holds now.
 	At uint64
-	// Newcomer is the operation for objects that the index does not hold.
+	// Namespace is the one that is listed, empty for all.
+	Namespace string
+	// Newcomer is the operation for objects that the index does not hold. Cause is the revision of the
+	// Namespace by which they have entered.
 	Newcomer event.Op
+	Cause    uint64
 	Replay   bool
 	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
 	// will begin there. Newer: there were some.
@@ -136,7 +140,7 @@ func (t *Sweeper) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malfor
 // Observe compares one listed object with the index and emits the difference.
 func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	k, e := t.listed(s, emit.IDOf(o))
-	if s.Horizon != 0 && o.ResourceVersion > s.Horizon {
+	if s.fromWatch(k, o.ResourceVersion) {
 		s.Newer = true
 		return nil
 	}
@@ -156,7 +160,7 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	case d.Op == "":
 		return nil
 	case e == nil:
-		return t.announceListed(ctx, s, d, o, cmp.Or(left, o.ResourceVersion))
+		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
 	case d.Op == event.Snapshot:
 		s.Repeated++
 		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.First.Run)) // consumers need each object, also what change filters would leave out
@@ -174,18 +178,26 @@ func (t *Sweeper) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 	if e != nil {
 		e.Sweep = s.Number
 	}
-	if s.Rollback {
+	switch {
+	case s.Rollback:
 		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Epoch
-	} else if k.Object != decide.Same {
+	case s.Namespace != "":
+		k.Past = 0 // by frames of a time in which the namespace did not match
+	case k.Object != decide.Same:
 		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
 	}
 	return k, e
 }
 
+// fromWatch reports whether a pass leaves a listed object to the watch. Frames up to k.Past bring nothing.
+func (s *Pass) fromWatch(k decide.Known, rv uint64) bool {
+	return s.Horizon != 0 && rv > max(s.Horizon, k.Past)
+}
+
 // rules are those for a listed object, under whose name the index holds e.
 func (t *Sweeper) rules(s *Pass, e *index.Entry) decide.Rules {
-	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found()}
-	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
+	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found() && s.Newcomer != event.Entered}
+	if t.Edited() {
 		r.Arrival, r.Selects = event.Snapshot, false
 	}
 	switch {
@@ -201,6 +213,9 @@ func (t *Sweeper) rules(s *Pass, e *index.Entry) decide.Rules {
 // announceListed announces a listed object that the index does not hold.
 func (t *Sweeper) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
 	op, err := t.Answer(ctx, d, o, t.Cursor)
+	if err == nil && s.Newcomer == event.Entered {
+		err = t.CheckEntered(ctx, o, t.Cursor)
+	}
 	if err != nil {
 		return err
 	}
@@ -268,6 +283,9 @@ func (t *Sweeper) Missing(s *Pass) []*index.Entry {
 	}
 	var gone []*index.Entry
 	for e := range t.Index.All() {
+		if s.Namespace != "" && s.Namespace != t.Index.Namespace(e) {
+			continue
+		}
 		if e.Sweep != s.Number {
 			gone = append(gone, e)
 		}
@@ -285,7 +303,7 @@ func (t *Sweeper) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *fr
 	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
 		return 0, nil
 	}
-	cause, err = t.leftAt(ctx, o)
+	cause, err = t.leftAt(ctx, emit.IDOf(o))
 	switch {
 	case cause == 0 || err != nil:
 		return 0, err
@@ -308,8 +326,8 @@ func (t *Sweeper) mayReturn(namespace, name string) bool {
 
 // leftAt is the cause of the object's last event if that says that it has left the selection, 0
 // otherwise. Nothing else knows of such an object: the index holds what is selected.
-func (t *Sweeper) leftAt(ctx context.Context, o *frame.Object) (cause uint64, err error) {
-	of := t.Event(event.Entered, emit.IDOf(o), true)
+func (t *Sweeper) leftAt(ctx context.Context, id index.ID) (cause uint64, err error) {
+	of := t.Event(event.Entered, id, true)
 	last, ok, err := t.Last(ctx, &of)
 	if err != nil || !ok || last.Op != event.Left {
 		return 0, err

@@ -153,7 +153,7 @@ func (t *Target) complete(ctx context.Context, rv uint64) error {
 	t.ForgetFormer()
 	t.SetCursor(rv)
 	t.Proven = 0
-	t.Coverage.ForgetLeftOut(0) // nothing is promised of what was before
+	t.Coverage.Compared(0) // nothing is promised of what was before
 	t.Clean = rv
 	t.Resolver.Unwatched.Fail() // until the first watch is open
 	t.Status.Synced.Store(true)

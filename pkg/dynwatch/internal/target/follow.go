@@ -71,7 +71,7 @@ func (t *Target) follow(ctx context.Context) error {
 	switch err = t.compareIfLasting(ctx, err); {
 	case listwatch.Expired(err):
 		return t.Losses.Expire(err)
-	case errors.Is(err, audit.ErrDiverged), errors.Is(err, resolve.ErrMoved), errors.Is(err, namespaces.ErrReadAhead),
+	case errors.Is(err, audit.ErrDiverged), errors.Is(err, resolve.ErrMoved), errors.Is(err, namespaces.ErrReopen),
 		errors.Is(err, sweep.ErrRolledBack), errors.Is(err, listwatch.ErrStuck):
 		return nil
 	}
@@ -85,7 +85,9 @@ func (t *Target) showWatch(ctx context.Context) error {
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
-	t.Departed = nil
+	if t.Lost == nil {
+		t.Departed = nil
+	}
 	if t.Lost != nil && t.Lost.Phase == recovery.Settling {
 		t.SetState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.Lost.Settled))
 		return nil
@@ -224,12 +226,12 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if w.Err != nil {
 		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
 	}
-	leftOut, err := t.namespaces.LeavesOut(ctx, w.Kind, w)
+	filtered, err := t.namespaces.Filters(ctx, w)
 	if err != nil {
 		return err
 	}
 	switch {
-	case leftOut: // but the cursor moves on
+	case filtered: // but the cursor moves on
 	case w.Err != nil:
 		if err := t.RejectFrame(ctx, w.Kind, w.Err); err != nil {
 			return err

@@ -26,7 +26,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 	if t.First.Lost {
 		m.Lost = recovery.ReasonJournal
 	}
-	if m.Turning != "" {
+	if t.Spec.Namespaces.Selector != "" && m.Hash == 0 {
 		m.Objects = 0 // many may leave at once, in states from before the mark
 	}
 	return m

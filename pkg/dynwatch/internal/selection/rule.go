@@ -4,14 +4,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Rule says which namespaces a watch of all namespaces is filtered by. The zero value
-// filters nothing. The watch of the Namespaces is in namespacewatch.go; package namespaces emits what
-// enters and leaves.
+// filters nothing.
 type Rule struct {
 	// Names and Excluded are names and globs, sorted and joined by commas.
 	Names, Excluded string
@@ -47,16 +46,36 @@ func (m matcher) matches(name string, of labels.Set) bool {
 // concurrently, and on nil, which covers all.
 type Filter struct {
 	names, excluded []string
-	// labelled are those that the target covers by label, nil if labels do not count
-	// for it. The target replaces it as a whole.
-	labelled atomic.Pointer[labelled]
+	// labelled are those that match by label, nil if labels do not count.
+	labelled *labelled
 }
 
-// labelled are the namespaces that are covered by label, and those that no longer
-// are but of which the watch has yet to bring what came before that.
+// labelled are the namespaces that match by label, and those that no longer do but whose frames the
+// target still takes.
 type labelled struct {
-	covered nameSet
-	leaving map[string]Departure
+	mu       sync.RWMutex // of what the loop of the target changes and others read
+	matching *names
+	// flipped are the changes to matching that are under way: true for a namespace that matches.
+	flipped map[string]bool
+	leaving map[string]Leaving
+}
+
+func newLabelled() *labelled {
+	return &labelled{matching: new(names), flipped: make(map[string]bool), leaving: make(map[string]Leaving)}
+}
+
+// change changes it, for its owner, which reads it without a lock.
+func (l *labelled) change(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do()
+}
+
+func (l *labelled) has(namespace string) bool {
+	if matches, ok := l.flipped[namespace]; ok {
+		return matches
+	}
+	return l.matching.has(namespace)
 }
 
 // NewFilter returns nil if the rule filters nothing.
@@ -72,7 +91,7 @@ func NewFilter(r Rule) *Filter {
 		f.excluded = strings.Split(r.Excluded, ",")
 	}
 	if r.Selector != "" {
-		f.labelled.Store(&labelled{})
+		f.labelled = newLabelled()
 	}
 	return f
 }
@@ -91,23 +110,26 @@ func (f *Filter) Covers(namespace string) bool {
 	if f == nil {
 		return true
 	}
-	l := f.labelled.Load()
+	l := f.labelled
 	if l == nil {
 		return f.Named(namespace)
 	}
-	return l.covered.has(namespace)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.has(namespace)
 }
 
-// Wants reports whether frames of a namespace count: it is covered, or was
-// until just now.
+// Wants reports whether frames of a namespace count: it is covered, or was until just now.
 func (f *Filter) Wants(namespace string) bool {
 	if f.Covers(namespace) {
 		return true
 	}
-	l := f.labelled.Load()
+	l := f.labelled
 	if l == nil {
 		return false
 	}
-	_, ok := l.leaving[namespace]
-	return ok
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	_, leaves := l.leaving[namespace]
+	return leaves
 }

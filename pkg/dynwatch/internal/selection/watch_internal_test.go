@@ -3,9 +3,7 @@ package selection
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -57,28 +55,35 @@ func TestLogsHoldUpNoReader(t *testing.T) {
 	}
 }
 
-// TestTurnsAfterARollback: the revisions at which namespaces came to match are forgotten with the
-// history that they are of, whether the labels are other ones or not.
-func TestTurnsAfterARollback(t *testing.T) {
+// TestFlipsAfterARollback: the revisions at which namespaces matched are forgotten with the history
+// that they are of.
+func TestFlipsAfterARollback(t *testing.T) {
 	rule := Rule{Selector: "on=yes"}
 	n := &Namespaces{logger: slog.New(slog.DiscardHandler), views: make(map[Rule]*view)}
 	n.viewOf(rule)
-	list := func(rv uint64, restored bool) {
-		n.Listed([]metadatawatch.Object{
-			{Name: "same", RV: rv - 1, Labels: labels.Set{"on": "yes"}},
-			{Name: "other", RV: rv, Labels: labels.Set{"on": "yes", "rv": fmt.Sprint(rv)}},
-		}, rv, restored)
+	list := func(rv uint64, on string, restored bool) {
+		n.Listed([]metadatawatch.Object{{Name: "team-a", RV: rv - 1, Labels: labels.Set{"on": on}}}, rv, restored)
 	}
-	list(100, false)
-	n.known["same"].turned.after = 90 // as if a watch had brought it
-	list(110, false)
-	list(105, true)
-	now, err := n.look(rule, nameSet{}, 0)
+	list(100, "no", false)
+	target := NewCoverage(rule, n)
+	now, err := n.begin(rule)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]Turned{"same": {since: 104}, "other": {since: 105}}
-	if !maps.Equal(now.Arriving, want) {
-		t.Errorf("namespaces turned at %v, want %v", now.Arriving, want)
+	target.Begin(now, 100, 0)
+	list(110, "yes", false)
+	look := func() Flip {
+		now, err := target.Look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.Match["team-a"]
+	}
+	if got := look(); got != (Flip{109, 100}) {
+		t.Errorf("flip %+v", got)
+	}
+	list(105, "yes", true)
+	if got := look(); got != (Flip{At: 105}) {
+		t.Errorf("flip %+v after a rollback", got)
 	}
 }

@@ -2,20 +2,15 @@ package selection
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -39,45 +34,16 @@ type Namespaces struct {
 	// told is when all users were woken last.
 	told time.Time
 	// known is nil until the first list; at is the revision that it is of.
-	known map[string]*namespace
+	known map[string]namespace
 	at    uint64
 	// err is why the Namespaces are not followed at the moment.
 	err error
 }
 
-// keptLabels is how many sets of labels are remembered of a namespace.
-const keptLabels = 8
-
-// namespace is what is known of one.
+// namespace is what is known of one: its labels at a revision.
 type namespace struct {
 	labels labels.Set
-	turned Turned
-	// before is what it was before, nil if that is not known.
-	before *namespace
-}
-
-// Turned is when a namespace came to be what it is: at revision since at the latest,
-// and not yet at revision after, which is 0 if that is not known.
-type Turned struct{ since, after uint64 }
-
-// matched says when a namespace came to match.
-func (n *namespace) matched(selector labels.Selector) Turned {
-	for n.before != nil && selector.Matches(n.before.labels) {
-		n = n.before
-	}
-	return n.turned
-}
-
-// cut forgets what lies further back.
-func (n *namespace) cut(kept int) *namespace {
-	short := *n
-	switch {
-	case n.before != nil && kept > 1:
-		short.before = n.before.cut(kept - 1)
-	case n.before != nil:
-		short.before, short.turned.after = nil, 0
-	}
-	return &short
+	rv     uint64
 }
 
 // NamespaceResource is the resource of the Namespaces.
@@ -122,10 +88,8 @@ func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
 func (n *Namespaces) viewOf(rule Rule) *view {
 	v := n.views[rule]
 	if v == nil {
-		v = &view{matcher: rule.matcher(), users: make(map[chan struct{}]struct{})}
-		if n.known != nil {
-			v.relist(n.known)
-		}
+		v = newView(rule)
+		v.relist(n.known, 0, n.at)
 		n.views[rule] = v
 	}
 	return v
@@ -172,44 +136,11 @@ func (n *Namespaces) Matching(rule Rule) (names []string, err error) {
 	return names, nil
 }
 
-// Since returns the revision at which a namespace came to be labelled as it is, or,
-// of one that is gone, one at which it was.
-func (n *Namespaces) Since(name string) uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if one, ok := n.known[name]; ok {
-		return one.turned.since
-	}
-	return n.at
-}
-
-// revisionRead returns the revision up to which the Namespaces were read.
-func (n *Namespaces) revisionRead() uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.at
-}
-
 // trouble says why the Namespaces are not followed at the moment, nil if they are.
 func (n *Namespaces) trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
-}
-
-// matchingAt returns the names that matched at an earlier revision.
-func (n *Namespaces) matchingAt(ctx context.Context, rv uint64, rule Rule) (map[string]struct{}, error) {
-	m := rule.matcher()
-	all := make(map[string]struct{})
-	_, err := n.watch.ListAt(ctx, rv, func(o *metadatawatch.Object) {
-		if o.Bad == nil && m.matches(o.Name, o.Labels) {
-			all[o.Name] = struct{}{}
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("namespaces: %w", err)
-	}
-	return all, nil
 }
 
 // List lists the Namespaces once, without a watch.
@@ -266,16 +197,16 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.at = max(n.at, o.RV)
-	after := max(o.RV, 1) - 1
 	switch typ {
 	case watch.Bookmark:
 	case watch.Deleted:
 		delete(n.known, o.Name)
 	default:
-		n.keep(n.known, o, after)
+		n.keep(n.known, o)
 	}
 	for _, v := range n.views {
-		if typ != watch.Bookmark && v.update(o.Name, n.known[o.Name]) {
+		one, exists := n.known[o.Name]
+		if typ != watch.Bookmark && v.update(o.Name, exists && v.matches(o.Name, one.labels), Flip{o.RV, max(o.RV, 1) - 1}) {
 			for changed := range v.users {
 				wake(changed)
 			}
@@ -289,49 +220,32 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 // Listed takes a list of the Namespaces.
 func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored bool) {
 	n.mu.Lock()
-	after := n.at // what turned since did so at a revision that nobody has seen
-	if restored {
-		after = 0
-	}
-	all := make(map[string]*namespace, len(objects))
+	defer n.mu.Unlock()
+	after := n.at // what has changed since did so at a revision that is not known
+	all := make(map[string]namespace, len(objects))
 	for i := range objects {
-		n.keep(all, &objects[i], after)
-	}
-	if restored {
-		forgetTurns(all, objects)
+		n.keep(all, &objects[i])
 	}
 	n.known, n.at = all, rv
 	for _, v := range n.views {
-		v.relist(n.known)
-	}
-	n.tell()
-	n.mu.Unlock()
-}
-
-// forgetTurns forgets when namespaces came to be what they are: revisions from before a rollback
-// do not compare with those of frames.
-func forgetTurns(all map[string]*namespace, objects []metadatawatch.Object) {
-	for i := range objects {
-		if one := all[objects[i].Name]; one != nil {
-			all[objects[i].Name] = &namespace{labels: one.labels, turned: Turned{since: objects[i].RV}}
+		v.relist(all, after, rv)
+		if restored {
+			v.forget()
 		}
 	}
+	n.tell()
 }
 
-// keep notes a namespace's labels in all, which it had not yet at revision after, if
-// they are other ones. One that cannot be read stays as it was.
-func (n *Namespaces) keep(all map[string]*namespace, o *metadatawatch.Object, after uint64) {
-	was, known := n.known[o.Name]
-	switch {
-	case o.Bad == nil && (!known || !maps.Equal(was.labels, o.Labels)):
-		one := &namespace{labels: o.Labels, turned: Turned{since: o.RV, after: after}, before: was}
-		all[o.Name] = one.cut(keptLabels)
-	case known:
+// keep notes a namespace's labels in all. One that cannot be read stays as it was.
+func (n *Namespaces) keep(all map[string]namespace, o *metadatawatch.Object) {
+	if o.Bad == nil {
+		all[o.Name] = namespace{o.Labels, o.RV}
+		return
+	}
+	if was, known := n.known[o.Name]; known {
 		all[o.Name] = was
 	}
-	if o.Bad != nil {
-		n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
-	}
+	n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
 }
 
 // revision returns the newest revision of the Namespaces' store.
@@ -341,46 +255,4 @@ func (n *Namespaces) revision(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("namespaces: %w", err)
 	}
 	return rv, nil
-}
-
-// Exists asks etcd whether a Namespace exists, with a list of that one name, or with a get
-// where lists are forbidden. It returns the revision of the answer, 0 if that has none.
-func (n *Namespaces) Exists(ctx context.Context, client rest.Interface, name string) (exists bool, rv uint64, err error) {
-	_, exists, rv, err = n.watch.Source.Look(ctx, "", name, 0)
-	if err == nil && rv == 0 {
-		return false, 0, fmt.Errorf("list namespaces: %w", listwatch.ErrInexact)
-	}
-	if !apierrors.IsForbidden(err) {
-		return exists, rv, err
-	}
-	exists, err = getNamespace(ctx, client, name)
-	return exists, 0, err
-}
-
-// getNamespace reads a Namespace. A 404 counts only as a Status about that Namespace.
-func getNamespace(ctx context.Context, client rest.Interface, name string) (exists bool, err error) {
-	g := kube.NewGuard(ctx)
-	defer g.Close()
-	body, err := client.Get().MaxRetries(0).AbsPath("/api/v1/namespaces", name).Do(g.Context).Raw()
-	switch {
-	case err != nil && apierrors.IsNotFound(err) && deniesNamespace(body, name):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get namespace %s: %w", name, g.Explain(err))
-	}
-	var found metav1.PartialObjectMetadata
-	if err := json.Unmarshal(body, &found); err != nil {
-		return false, fmt.Errorf("get namespace %s: %w", name, err)
-	}
-	if found.Kind != "Namespace" || found.Name != name {
-		return false, fmt.Errorf("get namespace %s: the answer is %s %q", name, found.Kind, found.Name)
-	}
-	return true, nil
-}
-
-// deniesNamespace reports whether the body of a 404 is a Status about this Namespace.
-func deniesNamespace(body []byte, name string) bool {
-	var s metav1.Status
-	return json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Reason == metav1.StatusReasonNotFound &&
-		s.Details != nil && s.Details.Kind == "namespaces" && s.Details.Name == name
 }

@@ -150,8 +150,8 @@ func mutants() []mutant {
 			faults: "N7-reset-watches", caughtBy: []string{"I3", "I5"},
 		},
 		{
-			name: "namespaces-of-the-mark-forgotten", file: "pkg/dynwatch/internal/selection/resume.go",
-			old: "same, newest := m.Hash == c.covered.hash() ||", new: "same, newest := m.Hash != 0 || m.Hash == c.covered.hash() ||",
+			name: "namespaces-of-the-mark-forgotten", file: "pkg/dynwatch/internal/selection/mark.go",
+			old: "return c.matching.mark() == m.Hash", new: "return c.matching.mark() == m.Hash || m.Hash != 0",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I3", "I9"},
 		},
 		{

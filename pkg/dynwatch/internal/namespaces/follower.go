@@ -34,11 +34,19 @@ func New(s *sweep.Sweeper, interrupt func()) *Follower {
 // Begin begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
 func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 	c := &t.Coverage
-	now, err := c.Await(t.Timing.Timing)
+	ahead, inLog := uint64(0), make(map[string]struct{})
+	for e := range t.Index.All() {
+		ahead = max(ahead, e.RV)
+		inLog[t.Index.Namespace(e)] = struct{}{}
+	}
+	for _, rv := range t.Ended {
+		ahead = max(ahead, rv)
+	}
+	begun, err = c.Begin(t.Timing.Timing, t.Cursor, ahead)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("namespaceSelector: %w", err)
-	case now == nil:
+	case !begun:
 		t.SetState(status.Syncing, "waiting for the first list of namespaces")
 		return false, nil
 	}
@@ -49,15 +57,7 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 		t.Logger.Info("namespaces have a separate store; matched namespaces are listed",
 			"next", "none: a gap declares the changes that were filtered out before")
 	}
-	ahead, inLog := uint64(0), make(map[string]struct{})
-	for e := range t.Index.All() {
-		ahead = max(ahead, e.RV)
-		inLog[t.Index.Namespace(e)] = struct{}{}
-	}
-	for _, rv := range t.Ended {
-		ahead = max(ahead, rv)
-	}
-	c.Begin(now, t.Cursor, ahead)
+	c.Known = true
 	switch m := &t.Marked; {
 	case !m.Synced || m.Selection != t.Spec.Selection(): // all objects are compared anyway
 	case c.Matched(m.Mark):

@@ -26,9 +26,8 @@ type Coverage struct {
 	// frames do not compare.
 	Apart bool
 	*labelled
-	// seen is the place in the view of the Namespaces that this was in line with last, at its revision
-	// at. The log has been in line with revision agreed.
-	seen, at, agreed uint64
+	// at is the revision of the Namespaces that this was in line with last, and agreed the one that the log was.
+	at, agreed uint64
 	// unsure: the log may have been in line with other namespaces, until a list of all has been compared.
 	// flipping: one is matched or unmatched, or that has failed.
 	unsure, flipping bool
@@ -64,7 +63,7 @@ type replay struct {
 
 // NewCoverage makes the coverage of a target that has not begun.
 func NewCoverage(rule Rule, n *Namespaces) Coverage {
-	c := Coverage{rule: rule, Filter: NewFilter(rule), Namespaces: n, labelled: newLabelled()}
+	c := Coverage{rule: rule, Filter: NewFilter(rule), Namespaces: n, labelled: new(labelled)}
 	if rule.Selector != "" {
 		c.labelled = c.Filter.labelled
 	}
@@ -74,7 +73,7 @@ func NewCoverage(rule Rule, n *Namespaces) Coverage {
 // Leave ends the following of the Namespaces.
 func (c *Coverage) Leave() {
 	if c.Changed != nil {
-		c.Namespaces.leave(c.Changed)
+		c.Namespaces.leave(c.rule, c.labelled)
 	}
 }
 
@@ -85,4 +84,11 @@ func (c *Coverage) Trouble() error {
 		return nil
 	}
 	return c.Namespaces.trouble()
+}
+
+// change changes what the target covers, which others may read.
+func (c *Coverage) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
 }

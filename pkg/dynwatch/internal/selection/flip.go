@@ -36,7 +36,7 @@ func (c *Coverage) Start(name string, f Flip, position uint64) Start {
 // Cover covers a namespace. Its objects are listed next.
 func (c *Coverage) Cover(name string) {
 	c.change(func() {
-		c.flipped[name] = true
+		c.set(name, true, Flip{At: c.Namespaces.at})
 		delete(c.leaving, name)
 	})
 }
@@ -60,7 +60,7 @@ func (c *Coverage) Began(name string, s Start, rv, position uint64) {
 // Uncover covers a namespace no longer. Leaves: its frames count until it has left.
 func (c *Coverage) Uncover(name string, l Leaving, leaves bool) {
 	c.change(func() {
-		c.flipped[name] = false
+		c.set(name, false, Flip{At: c.Namespaces.at})
 		if delete(c.leaving, name); leaves {
 			c.leaving[name] = l
 		}

@@ -17,39 +17,41 @@ type Mark struct {
 func (c *Coverage) Mark() Mark {
 	m := Mark{At: c.agreed}
 	if !c.unsure && !c.flipping && len(c.leaving)+len(c.listed) == 0 && c.replay.from == 0 {
-		m.Hash = c.matching.mark()
+		c.mu.RLock()
+		defer c.mu.RUnlock()
+		m.Hash = c.hash()
 	}
 	return m
 }
 
-// Await returns the namespaces that match now. It returns nil if there has been no list yet,
-// and why.
-func (c *Coverage) Await(tm listwatch.Timing) (*Viewed, error) {
-	if c.Changed == nil {
-		c.Changed = c.Namespaces.join(tm, c.rule)
-	}
-	return c.Namespaces.begin(c.rule)
-}
-
 // Begin covers the namespaces that match now. The watch begins at a position, and the log may be
-// ahead of it.
-func (c *Coverage) Begin(now *Viewed, position, ahead uint64) {
-	c.change(func() { c.matching = now.matching })
-	c.seen, c.at, c.agreed = now.seq, now.at, now.at
+// ahead of it. It returns false if there has been no list of the Namespaces yet, and why.
+func (c *Coverage) Begin(tm listwatch.Timing, position, ahead uint64) (begun bool, err error) {
+	if c.Changed == nil {
+		c.Namespaces.join(tm, c.rule, c.labelled)
+		c.Changed = c.changed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Namespaces.known == nil {
+		return false, c.Namespaces.err
+	}
+	clear(c.pending)
 	c.listed, c.filtered = make(map[string]uint64), make(map[string]filtered)
 	c.unknown, c.ahead = position, ahead
-	c.Due, c.Known = true, true
+	c.at, c.agreed, c.Due = c.Namespaces.at, c.Namespaces.at, true
+	return true, nil
 }
 
 // Matched reports whether the namespaces that match are those of a mark.
-func (c *Coverage) Matched(m Mark) bool { return c.matching.mark() == m.Hash }
+func (c *Coverage) Matched(m Mark) bool { return c.Mark().Hash == m.Hash }
 
 // Suspect says that the log is in line with a mark, or not even with that: all objects are compared.
 // Objects in other namespaces leave after that: the log has some of namespaces.
 func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 	c.unsure, c.agreed = true, m.At
 	for name := range namespaces {
-		if !c.has(name) {
+		if !c.Filter.Covers(name) {
 			c.change(func() { c.leaving[name] = Leaving{} })
 		}
 	}
@@ -81,11 +83,9 @@ func (c *Coverage) Forget() {
 	clear(c.listed)
 	clear(c.filtered)
 	c.unknown, c.ahead, c.replay = 0, 0, replay{}
-	c.change(func() {
-		for name, l := range c.leaving {
-			c.leaving[name] = Leaving{Cause: l.Cause} // a gap declares the rollback
-		}
-	})
+	for name, l := range c.leaving {
+		c.change(func() { c.leaving[name] = Leaving{Cause: l.Cause} }) // a gap declares the rollback
+	}
 }
 
 // At returns a revision of the Namespaces at which exactly those matched that are covered.
@@ -104,16 +104,32 @@ func (c *Coverage) Leaves() bool { return len(c.leaving) > 0 }
 // passed it.
 func (c *Coverage) ListedAt(namespace string) uint64 { return c.listed[namespace] }
 
+// Viewed are the flips that a target has yet to apply: of namespaces that match and that it does not cover, and of
+// others. The Namespaces were at a revision.
+type Viewed struct {
+	at             uint64
+	Match, Unmatch map[string]Flip
+}
+
 // Look returns how the namespaces that match differ from those that are covered. It returns nil if there
 // has been no list yet, and why.
 func (c *Coverage) Look() (*Viewed, error) {
-	now, err := c.Namespaces.look(c.rule, c.labelled, c.seen)
-	if now == nil {
-		return nil, err
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.Namespaces.known == nil {
+		return nil, c.Namespaces.err
+	}
+	now := &Viewed{at: c.Namespaces.at, Match: make(map[string]Flip), Unmatch: make(map[string]Flip)}
+	for name, f := range c.pending {
+		if c.covers(name) {
+			now.Unmatch[name] = f
+		} else {
+			now.Match[name] = f
+		}
 	}
 	for name, l := range c.leaving {
-		if _, known := now.Unmatch[name]; l.Until == 0 && !known && !now.matching.has(name) {
-			now.Unmatch[name] = Flip{At: now.at} // that has failed
+		if _, matches := now.Match[name]; l.Until == 0 && !matches {
+			now.Unmatch[name] = Flip{At: now.at} // that has failed, or is to be done
 		}
 	}
 	return now, nil
@@ -122,14 +138,10 @@ func (c *Coverage) Look() (*Viewed, error) {
 // Flipping says that namespaces are about to be matched or unmatched.
 func (c *Coverage) Flipping() { c.flipping = true }
 
-// Settle notes that the coverage is in line with a view. It returns whether the mark changes.
+// Settle notes that the flips of a view are applied. It returns whether the mark changes.
 func (c *Coverage) Settle(now *Viewed) (moved bool) {
 	moved = c.flipping || c.agreed != now.at
 	c.Due, c.flipping = false, false
-	c.seen, c.at, c.agreed = now.seq, now.at, now.at
-	c.change(func() {
-		c.matching = now.matching // targets share it
-		clear(c.flipped)
-	})
+	c.at, c.agreed = now.at, now.at
 	return moved
 }

@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -50,34 +49,6 @@ type Filter struct {
 	labelled *labelled
 }
 
-// labelled are the namespaces that match by label, and those that no longer do but whose frames the
-// target still takes.
-type labelled struct {
-	mu       sync.RWMutex // of what the loop of the target changes and others read
-	matching *names
-	// flipped are the changes to matching that are under way: true for a namespace that matches.
-	flipped map[string]bool
-	leaving map[string]Leaving
-}
-
-func newLabelled() *labelled {
-	return &labelled{matching: new(names), flipped: make(map[string]bool), leaving: make(map[string]Leaving)}
-}
-
-// change changes it, for its owner, which reads it without a lock.
-func (l *labelled) change(do func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	do()
-}
-
-func (l *labelled) has(namespace string) bool {
-	if matches, ok := l.flipped[namespace]; ok {
-		return matches
-	}
-	return l.matching.has(namespace)
-}
-
 // NewFilter returns nil if the rule filters nothing.
 func NewFilter(r Rule) *Filter {
 	if r == (Rule{}) {
@@ -91,7 +62,7 @@ func NewFilter(r Rule) *Filter {
 		f.excluded = strings.Split(r.Excluded, ",")
 	}
 	if r.Selector != "" {
-		f.labelled = newLabelled()
+		f.labelled = &labelled{leaving: make(map[string]Leaving)}
 	}
 	return f
 }
@@ -114,9 +85,12 @@ func (f *Filter) Covers(namespace string) bool {
 	if l == nil {
 		return f.Named(namespace)
 	}
+	if l.view == nil {
+		return false
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.has(namespace)
+	return l.covers(namespace)
 }
 
 // Wants reports whether frames of a namespace count: it is covered, or was until just now.
@@ -124,12 +98,11 @@ func (f *Filter) Wants(namespace string) bool {
 	if f.Covers(namespace) {
 		return true
 	}
-	l := f.labelled
-	if l == nil {
+	if f.labelled == nil || f.labelled.view == nil {
 		return false
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	_, leaves := l.leaving[namespace]
+	f.labelled.mu.RLock()
+	defer f.labelled.mu.RUnlock()
+	_, leaves := f.labelled.leaving[namespace]
 	return leaves
 }

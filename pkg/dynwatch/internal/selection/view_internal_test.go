@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
@@ -24,30 +25,46 @@ type selecting struct {
 	revision   uint64
 }
 
-func newSelecting(tb testing.TB) *selecting {
+func newSelecting(tb testing.TB, targets int) *selecting {
 	tb.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	s := &selecting{revision: manyNamespaces}
-	s.namespaces = &Namespaces{logger: logger, users: make(map[chan struct{}]Rule), views: make(map[Rule]*view)}
-	rule := Rule{Selector: "on=yes"}
+	s := &selecting{revision: manyNamespaces, namespaces: newNamespaces()}
 	objects := make([]metadatawatch.Object, manyNamespaces)
 	for i := range objects {
 		objects[i] = s.object(i, i%2 == 0)
 	}
 	s.namespaces.Listed(objects, s.revision, false)
-	for range manySelecting {
-		t := NewCoverage(rule, s.namespaces)
-		t.Changed = make(chan struct{}, 1)
-		s.namespaces.users[t.Changed] = rule
-		s.namespaces.viewOf(rule).users[t.Changed] = struct{}{}
-		now, err := s.namespaces.begin(rule)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		t.Begin(now, 0, 0)
-		s.targets = append(s.targets, &t)
+	for range targets {
+		s.targets = append(s.targets, s.namespaces.target(tb, 0))
 	}
 	return s
+}
+
+func newNamespaces() *Namespaces {
+	n := &Namespaces{logger: slog.New(slog.DiscardHandler), views: make(map[Rule]*view)}
+	n.views[Rule{Selector: "none"}] = newView(Rule{Selector: "none"}) // so that no watch is started
+	return n
+}
+
+// target is one that begins at a position with the namespaces that match.
+func (n *Namespaces) target(tb testing.TB, position uint64) *Coverage {
+	tb.Helper()
+	c := NewCoverage(Rule{Selector: "on=yes"}, n)
+	if begun, err := c.Begin(listwatch.Timing{}, position, 0); !begun || err != nil {
+		tb.Fatalf("begun: %t, error %v", begun, err)
+	}
+	c.Known = true
+	return &c
+}
+
+// listed are Namespaces after a list that holds those that match.
+func listed(matching ...string) *Namespaces {
+	n := newNamespaces()
+	var objects []metadatawatch.Object
+	for _, name := range matching {
+		objects = append(objects, metadatawatch.Object{Name: name, RV: 1, Labels: labels.Set{"on": "yes"}})
+	}
+	n.Listed(objects, 100, false)
+	return n
 }
 
 func (s *selecting) object(i int, on bool) metadatawatch.Object {
@@ -94,13 +111,13 @@ func (s *selecting) change(tb testing.TB, i int, on bool) {
 // BenchmarkNamespaceEvent is what a Namespace event costs all targets together.
 func BenchmarkNamespaceEvent(b *testing.B) {
 	b.Run("other labels", func(b *testing.B) {
-		s := newSelecting(b)
+		s := newSelecting(b, manySelecting)
 		for b.Loop() {
 			s.change(b, 1, false)
 		}
 	})
 	b.Run("flips", func(b *testing.B) {
-		s := newSelecting(b)
+		s := newSelecting(b, manySelecting)
 		for on := false; b.Loop(); on = !on {
 			s.change(b, 2, on)
 		}
@@ -110,7 +127,7 @@ func BenchmarkNamespaceEvent(b *testing.B) {
 // TestCostOfANamespaceEvent: what 300 targets allocate for an event of one of 10,000
 // namespaces does not grow with the number of namespaces.
 func TestCostOfANamespaceEvent(t *testing.T) {
-	s := newSelecting(t)
+	s := newSelecting(t, manySelecting)
 	const events = 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -129,7 +146,7 @@ func TestCostOfANamespaceEvent(t *testing.T) {
 // those that match.
 func TestNamespaceView(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
-	s := newSelecting(t)
+	s := newSelecting(t, 2)
 	one := s.targets[0]
 	labelled := make(map[string]bool)
 	for i := range manyNamespaces {
@@ -177,8 +194,8 @@ func TestNamespaceView(t *testing.T) {
 		}
 		one.Settle(now)
 		maps.DeleteFunc(labelled, func(_ string, on bool) bool { return !on })
-		if len(one.matching.set) != len(labelled) {
-			t.Fatalf("round %d: %d names are covered, want %d", round, len(one.matching.set), len(labelled))
+		if len(one.view.names) != len(labelled) {
+			t.Fatalf("round %d: %d names match, want %d", round, len(one.view.names), len(labelled))
 		}
 		hash := uint64(0)
 		for name := range labelled {
@@ -195,7 +212,7 @@ func TestHashOfNames(t *testing.T) {
 	if got := hashOfName("team-a") + hashOfName("team-b") + hashOfName("shop"); got != 0xdd019f2036dbd411 {
 		t.Errorf("hash %#x", got)
 	}
-	if none := new(names); none.mark() == 0 {
+	if listed().target(t, 0).Mark().Hash == 0 {
 		t.Error("no namespaces count as unknown")
 	}
 }
@@ -208,25 +225,29 @@ func TestFlips(t *testing.T) {
 		flip   Flip
 		want   Start
 	}{
-		"nothing was filtered out":       {flip: Flip{110, 109}, want: Start{At: position, After: 109}},
-		"only before it matched":         {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, Start{At: position, After: 109}},
-		"since it matched":               {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, Start{At: 110, Replays: true, After: 109}},
-		"since it left":                  {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, Start{At: 112, Replays: true, After: 109}},
-		"nobody knows when":              {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 105}, Start{At: position, After: 105, Gap: true}},
-		"nobody knows what":              {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, Start{At: position, After: 109, Gap: true}},
-		"after what is not known":        {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, Start{At: position, After: 109}},
-		"the log is ahead":               {func(c *Coverage) { c.ahead = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
-		"a list was ahead":               {func(c *Coverage) { c.listed["a"] = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
-		"an attempt has failed":          {func(c *Coverage) { c.leaving["a"] = Leaving{Broken: 101} }, Flip{110, 109}, Start{After: 101, Gap: true}},
-		"another store":                  {func(c *Coverage) { c.Apart = true }, Flip{110, 109}, Start{Gap: true}},
-		"what was to be repeated failed": {func(c *Coverage) { c.Filters("a", 111); c.Cover("a"); c.Began("a", Start{Replays: true}, 110, position); c.GiveUp() }, Flip{110, 109}, Start{After: 110, Gap: true}},
+		"nothing was filtered out": {flip: Flip{110, 109}, want: Start{At: position, After: 109}},
+		"only before it matched":   {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, Start{At: position, After: 109}},
+		"since it matched":         {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, Start{At: 110, Replays: true, After: 109}},
+		"since it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, Start{At: 112, Replays: true, After: 109}},
+		"nobody knows when":        {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 105}, Start{At: position, After: 105, Gap: true}},
+		"nobody knows what":        {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, Start{At: position, After: 109, Gap: true}},
+		"after what is not known":  {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, Start{At: position, After: 109}},
+		"the log is ahead":         {func(c *Coverage) { c.ahead = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
+		"a list was ahead":         {func(c *Coverage) { c.listed["a"] = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
+		"an attempt has failed":    {func(c *Coverage) { c.leaving["a"] = Leaving{Broken: 101} }, Flip{110, 109}, Start{After: 101, Gap: true}},
+		"another store":            {func(c *Coverage) { c.Apart = true }, Flip{110, 109}, Start{Gap: true}},
+		"what was to be repeated failed": {func(c *Coverage) {
+			c.Filters("a", 111)
+			c.Cover("a")
+			c.Began("a", Start{Replays: true}, 110, position)
+			c.GiveUp()
+		}, Flip{110, 109}, Start{After: 110, Gap: true}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := NewCoverage(Rule{Selector: "on=yes"}, nil)
-			c.Begin(&Viewed{matching: new(names)}, 100, 0)
+			c := listed().target(t, 100)
 			if tt.change != nil {
-				tt.change(&c)
+				tt.change(c)
 			}
 			if got := c.Start("a", tt.flip, position); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
@@ -239,8 +260,7 @@ func TestFlips(t *testing.T) {
 // counts as unknown, which makes a gap.
 func TestFilteredNamespacesAreBounded(t *testing.T) {
 	const names, first = 100_000, uint64(1000)
-	c := NewCoverage(Rule{Selector: "on=yes"}, nil)
-	c.Begin(&Viewed{matching: newView(Rule{}).matching}, first, 0)
+	c := listed().target(t, first)
 	for i := range uint64(names) {
 		if !c.Filters(fmt.Sprint("team-", i), first+i) {
 			t.Fatal("a frame of a namespace that does not match counts")
@@ -261,8 +281,7 @@ func TestFilteredNamespacesAreBounded(t *testing.T) {
 // TestReplay: of a stretch that the watch brings once more, only the frames of its namespaces
 // count, after their lists.
 func TestReplay(t *testing.T) {
-	c := NewCoverage(Rule{Selector: "on=yes"}, nil)
-	c.Begin(&Viewed{matching: &names{set: map[string]struct{}{"b": {}}}}, 100, 0)
+	c := listed("b").target(t, 100)
 	for rv := range uint64(20) {
 		c.Filters("a", 101+rv) // up to 120
 	}

@@ -28,8 +28,7 @@ type Namespaces struct {
 	turn sync.Mutex
 	stop func()
 
-	mu    sync.Mutex // for a moment only
-	users map[chan struct{}]Rule
+	mu    sync.RWMutex // for a moment only
 	views map[Rule]*view
 	// told is when all users were woken last.
 	told time.Time
@@ -53,23 +52,27 @@ func NamespaceResource() schema.GroupVersionResource {
 
 // NewNamespaces makes what follows them; it does not begin.
 func NewNamespaces(c *kube.Clients, logger *slog.Logger) (*Namespaces, error) {
-	n := &Namespaces{logger: logger, users: make(map[chan struct{}]Rule), views: make(map[Rule]*view)}
+	n := &Namespaces{logger: logger, views: make(map[Rule]*view)}
 	var err error
 	n.watch, err = metadatawatch.New(c, NamespaceResource(), "Namespace", n)
 	return n, err
 }
 
-// join begins to look at a view, and starts the watch if it does not run. The channel
-// gets a value whenever there may be something new; the user leaves with it.
-func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
+// join has a target look at the view of its rule, and starts the watch if it does not run.
+func (n *Namespaces) join(tm listwatch.Timing, rule Rule, l *labelled) {
 	n.turn.Lock()
 	defer n.turn.Unlock()
-	changed := make(chan struct{}, 1)
-	changed <- struct{}{}
 	n.mu.Lock()
-	n.users[changed] = rule
-	n.viewOf(rule).users[changed] = struct{}{}
-	first := len(n.users) == 1
+	first := len(n.views) == 0
+	v := n.views[rule]
+	if v == nil {
+		v = newView(rule)
+		v.relist(n.known, 0, n.at, false)
+		n.views[rule] = v
+	}
+	v.users[l] = struct{}{}
+	l.mu, l.view, l.pending, l.changed = &n.mu, v, make(map[string]Flip), make(chan struct{}, 1)
+	l.wake()
 	n.mu.Unlock()
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -81,33 +84,17 @@ func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
 			loop.Wait()
 		}
 	}
-	return changed
-}
-
-// viewOf returns a view, which it makes if there is none. The caller holds mu.
-func (n *Namespaces) viewOf(rule Rule) *view {
-	v := n.views[rule]
-	if v == nil {
-		v = newView(rule)
-		v.relist(n.known, 0, n.at)
-		n.views[rule] = v
-	}
-	return v
 }
 
 // leave ends the watch if nobody else needs it, and waits until it has ended.
-func (n *Namespaces) leave(changed chan struct{}) {
+func (n *Namespaces) leave(rule Rule, l *labelled) {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	n.mu.Lock()
-	rule := n.users[changed]
-	delete(n.users, changed)
-	if v := n.views[rule]; v != nil {
-		if delete(v.users, changed); len(v.users) == 0 {
-			delete(n.views, rule)
-		}
+	if delete(l.view.users, l); len(l.view.users) == 0 {
+		delete(n.views, rule)
 	}
-	last := len(n.users) == 0
+	last := len(n.views) == 0
 	n.mu.Unlock()
 	if last {
 		n.stop()
@@ -180,15 +167,10 @@ const tellEvery = time.Minute
 // tell wakes all users. The caller holds mu.
 func (n *Namespaces) tell() {
 	n.told = time.Now()
-	for changed := range n.users {
-		wake(changed)
-	}
-}
-
-func wake(changed chan struct{}) {
-	select {
-	case changed <- struct{}{}:
-	default: // it has yet to look anyway
+	for _, v := range n.views {
+		for u := range v.users {
+			u.wake()
+		}
 	}
 }
 
@@ -205,11 +187,8 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 		n.keep(n.known, o)
 	}
 	for _, v := range n.views {
-		one, exists := n.known[o.Name]
-		if typ != watch.Bookmark && v.update(o.Name, exists && v.matches(o.Name, one.labels), Flip{o.RV, max(o.RV, 1) - 1}) {
-			for changed := range v.users {
-				wake(changed)
-			}
+		if one, exists := n.known[o.Name]; typ != watch.Bookmark {
+			v.update(o.Name, exists && v.matches(o.Name, one.labels), Flip{o.RV, max(o.RV, 1) - 1})
 		}
 	}
 	if typ == watch.Bookmark || time.Since(n.told) >= tellEvery {
@@ -228,10 +207,7 @@ func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored 
 	}
 	n.known, n.at = all, rv
 	for _, v := range n.views {
-		v.relist(all, after, rv)
-		if restored {
-			v.forget()
-		}
+		v.relist(all, after, rv, restored)
 	}
 	n.tell()
 }

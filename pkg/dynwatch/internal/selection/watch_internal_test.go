@@ -41,7 +41,8 @@ func TestLogsHoldUpNoReader(t *testing.T) {
 			t.Error("the user is not woken")
 		}
 	}
-	n, seen := &Namespaces{users: map[chan struct{}]Rule{changed: {}}}, 0
+	n, seen := listed(), 0
+	n.views[Rule{Selector: "none"}].users[&labelled{changed: changed}] = struct{}{}
 	n.logger = slog.New(unlocked{slog.Default().Handler(), n, t, &seen})
 	n.Failed(errors.New("down"))
 	woken()
@@ -58,19 +59,12 @@ func TestLogsHoldUpNoReader(t *testing.T) {
 // TestFlipsAfterARollback: the revisions at which namespaces matched are forgotten with the history
 // that they are of.
 func TestFlipsAfterARollback(t *testing.T) {
-	rule := Rule{Selector: "on=yes"}
-	n := &Namespaces{logger: slog.New(slog.DiscardHandler), views: make(map[Rule]*view)}
-	n.viewOf(rule)
+	n := newNamespaces()
 	list := func(rv uint64, on string, restored bool) {
 		n.Listed([]metadatawatch.Object{{Name: "team-a", RV: rv - 1, Labels: labels.Set{"on": on}}}, rv, restored)
 	}
 	list(100, "no", false)
-	target := NewCoverage(rule, n)
-	now, err := n.begin(rule)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target.Begin(now, 100, 0)
+	target := n.target(t, 100)
 	list(110, "yes", false)
 	look := func() Flip {
 		now, err := target.Look()

@@ -52,7 +52,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/sweep/compare.go",
-			old: "!fromWatch && (d.Replaced || d.Op != \"\")", new: "!fromWatch && !d.Replaced && d.Op != \"\"",
+			old: "!s.fromWatch(k, m.RV) && (d.Replaced || d.Op != \"\")", new: "!s.fromWatch(k, m.RV) && !d.Replaced && d.Op != \"\"",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -151,7 +151,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "namespaces-of-the-mark-forgotten", file: "pkg/dynwatch/internal/selection/mark.go",
-			old: "return c.matching.mark() == m.Hash", new: "return c.matching.mark() == m.Hash || m.Hash != 0",
+			old: "return c.Mark().Hash == m.Hash", new: "return c.Mark().Hash == m.Hash || m.Hash != 0",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I3", "I9"},
 		},
 		{

@@ -64,7 +64,7 @@ func (t *Decider) Absent(e *index.Entry, rv uint64) decide.Decision {
 func (t *Decider) lostBy(reason string) bool { return t.Lost != nil && t.Lost.Reason == reason }
 
 // Edited reports whether all objects are compared because the selectors of the config were edited.
-func (t *Decider) Edited() bool { return t.lostBy(recovery.ReasonSelection) && !t.Coverage.Unsure() }
+func (t *Decider) Edited() bool { return t.lostBy(recovery.ReasonSelection) && !t.Coverage.Outdated() }
 
 // EndAbsent emits the end of an object that a list at rv did not hold.
 func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) error {

@@ -58,11 +58,8 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 			"next", "none: a gap declares the changes that were filtered out before")
 	}
 	c.Known = true
-	switch m := &t.Marked; {
-	case !m.Synced || m.Selection != t.Spec.Selection(): // all objects are compared anyway
-	case c.Matched(m.Mark):
-		t.dropUncovered()
-	default:
+	// An edit of the selector compares all objects anyway.
+	if m := &t.Marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
 		c.Suspect(m.Mark, inLog)
 		if t.Lost == nil || t.Lost.Reason != recovery.ReasonRollback {
 			t.Distrust(recovery.ReasonSelection)
@@ -70,16 +67,6 @@ func (t *Follower) Begin(ctx context.Context) (begun bool, err error) {
 		}
 	}
 	return true, nil
-}
-
-// dropUncovered leaves out of the index what an earlier edit of the selector has dropped.
-func (t *Follower) dropUncovered() {
-	for e := range t.Index.All() {
-		if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			t.Index.Remove(e)
-		}
-	}
-	t.Status.Objects.Store(uint64(t.Index.Len()))
 }
 
 func (t *Follower) entriesOf(namespace string) []*index.Entry {

@@ -58,10 +58,10 @@ func (t *Reconciler) Reconcile(ctx context.Context) error {
 		return t.reconcileNow(ctx)
 	}
 	var err error
-	if !t.Coverage.Unsure() { // else only the watch knows what is newer than the log
+	if !t.Coverage.Outdated() { // else only the watch knows what is newer than the log
 		err = t.reconcileAt(ctx, l.Oldest)
 	}
-	if t.Coverage.Unsure() || listwatch.Expired(err) || listwatch.Unsupported(err) {
+	if t.Coverage.Outdated() || listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileAround(ctx, l.Oldest)
 	}
 	if listwatch.Unsupported(err) {
@@ -109,7 +109,7 @@ func (t *Reconciler) reconcileAround(ctx context.Context, oldest uint64) error {
 	l := t.Lost
 	l.Torn = true
 	s := t.NewPass(sweep.Pass{Horizon: oldest, Newcomer: event.Added, Replay: true})
-	if t.Coverage.Unsure() { // the log has all other objects up to there
+	if t.Coverage.Outdated() { // the log has all other objects up to there
 		s.Newcomer, s.Cause = event.Entered, t.Coverage.At()
 	}
 	rv, err := t.Compare(ctx, s)
@@ -227,7 +227,7 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 		to = l.Oldest // from there on the watch brought everything
 	}
 	gap := event.GapInfo{From: l.From, To: to, Reason: l.Reason, Recovered: l.Recovered()}
-	if t.Coverage.Unsure() {
+	if t.Coverage.Outdated() {
 		t.Coverage.Widen(&gap)
 	}
 	if !l.Unsure && (!l.Walks() || l.From < to) {

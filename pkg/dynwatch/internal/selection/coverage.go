@@ -28,9 +28,9 @@ type Coverage struct {
 	*labelled
 	// at is the revision of the Namespaces that this was in line with last, and agreed the one that the log was.
 	at, agreed uint64
-	// unsure: the log may have been in line with other namespaces, until a list of all has been compared.
+	// outdated: the log may have been in line with other namespaces, until a list of all has been compared.
 	// flipping: one is matched or unmatched, or that has failed.
-	unsure, flipping bool
+	outdated, flipping bool
 	// listed are the revisions of the lists that namespaces began with. Frames up to
 	// there bring nothing new.
 	listed map[string]uint64

@@ -16,7 +16,7 @@ type Mark struct {
 // Mark returns what a checkpoint has to say.
 func (c *Coverage) Mark() Mark {
 	m := Mark{At: c.agreed}
-	if !c.unsure && !c.flipping && len(c.leaving)+len(c.listed) == 0 && c.replay.from == 0 {
+	if !c.outdated && !c.flipping && len(c.leaving)+len(c.listed) == 0 && c.replay.from == 0 {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		m.Hash = c.hash()
@@ -49,7 +49,7 @@ func (c *Coverage) Matched(m Mark) bool { return c.Mark().Hash == m.Hash }
 // Suspect says that the log is in line with a mark, or not even with that: all objects are compared.
 // Objects in other namespaces leave after that: the log has some of namespaces.
 func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
-	c.unsure, c.agreed = true, m.At
+	c.outdated, c.agreed = true, m.At
 	for name := range namespaces {
 		if !c.Filter.Covers(name) {
 			c.change(func() { c.leaving[name] = Leaving{} })
@@ -57,12 +57,12 @@ func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 	}
 }
 
-// Unsure reports whether the log may be in line with other namespaces than those that match.
-func (c *Coverage) Unsure() bool { return c.unsure }
+// Outdated reports whether the log may be in line with other namespaces than those that match.
+func (c *Coverage) Outdated() bool { return c.outdated }
 
 // Compared says that the log is in line with a list of all objects at revision rv.
 func (c *Coverage) Compared(rv uint64) {
-	c.unsure, c.unknown = false, rv
+	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
 	c.replay = replay{}
 }

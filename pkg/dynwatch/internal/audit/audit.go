@@ -70,7 +70,7 @@ func (t *Auditor) Request(ctx context.Context, reply chan<- Result) {
 // BeginDue begins an audit if one is wanted and the index is whole.
 func (t *Auditor) BeginDue(ctx context.Context) {
 	wanted := len(t.waiting) > 0 || !t.due.IsZero() && !time.Now().Before(t.due)
-	if !wanted || t.Running != nil || t.Lost != nil {
+	if !wanted || t.Running != nil || !t.Whole() {
 		return
 	}
 	if t.Timing.AuditEvery > 0 {

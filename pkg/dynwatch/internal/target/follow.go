@@ -345,7 +345,7 @@ func (t *Target) concludeAll(ctx context.Context) error {
 // questions is where inquiries come from; never, while history is being recovered or the log lacks
 // events.
 func (t *Target) questions() <-chan func(*feed.Feed) {
-	if t.Lost != nil || t.Pending() {
+	if !t.Whole() || t.Pending() {
 		return nil
 	}
 	return t.Inquiries

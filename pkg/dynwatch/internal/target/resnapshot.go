@@ -56,7 +56,7 @@ type resnapshot struct {
 
 // resnapshots is where requests come from; never, while one is in progress or the history is being recovered.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
-	if t.resnapshot != nil || t.Lost != nil {
+	if t.resnapshot != nil || !t.Whole() {
 		return nil
 	}
 	return t.Resnapshots
@@ -79,7 +79,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 	if s == nil || s.Revision != 0 {
 		return nil
 	}
-	if t.Lost != nil {
+	if !t.Whole() {
 		t.again.Reset(t.Timing.Tick)
 		return nil
 	}
@@ -117,7 +117,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 func (t *Target) concludeResnapshot(ctx context.Context) error {
 	s := t.resnapshot
 	switch {
-	case t.Lost != nil:
+	case !t.Whole():
 		return nil
 	case s == nil && t.boundsMissing != 0:
 		return t.beginResnapshot(ctx, ResnapshotRequest{Run: t.boundsMissing, insist: true, Reply: make(chan ResnapshotResult, 1)})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,6 +16,9 @@ import (
 	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
+
+// drainTimeout is how long reading an answer may take once its status is known.
+const drainTimeout = time.Second
 
 // webhook is an open endpoint. Write may be called concurrently.
 type webhook struct {
@@ -63,7 +67,7 @@ func (s *webhook) Write(ctx context.Context, batch []event.Event) (int, error) {
 
 // Close implements [sink.Sink]. There is nothing to wait for.
 func (s *webhook) Close(context.Context) error {
-	s.client.CloseIdleConnections()
+	s.client.Close()
 	return nil
 }
 
@@ -88,7 +92,7 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 		// The body is the connection itself: a read from it ends with neither context nor deadline.
 		return s.refusal(response, nil, len(events))
 	}
-	answer := endpoint.ReadAnswer(response.Body, cancel)
+	answer := readAnswer(response.Body, cancel)
 	if response.StatusCode/100 == 2 {
 		s.trust.Accepted()
 		return nil
@@ -132,6 +136,18 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 		request.Header.Set("Webhook-Signature", signature(secrets, id, timestamp, body))
 	}
 	return request, nil
+}
+
+// readAnswer reads what is worth reading of a body, and returns the beginning.
+// Errors do not matter: the status has been read. If the body takes too long, it
+// calls cancel and closes the body.
+func readAnswer(body io.ReadCloser, cancel context.CancelFunc) []byte {
+	defer time.AfterFunc(drainTimeout, func() {
+		cancel()
+		_ = body.Close()
+	}).Stop()
+	answer, _ := endpoint.ReadAnswer(body)
+	return answer
 }
 
 // where names the endpoint in errors. A path or query may hold a token.

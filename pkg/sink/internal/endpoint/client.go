@@ -10,11 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -22,8 +25,6 @@ const (
 	// maxAnswer is how much of an answer is read, so that the connection can be
 	// used again; more costs the connection.
 	maxAnswer = 64 << 10
-	// drainTimeout is how long that may take once the status is known.
-	drainTimeout = time.Second
 	// maxHeaderBytes is the limit of the headers of an answer.
 	maxHeaderBytes = 64 << 10
 	idleTimeout    = 90 * time.Second
@@ -35,19 +36,22 @@ type Client struct {
 
 	where   string // the scheme and the host: a path or query may hold a token
 	timeout time.Duration
+	conns   *conns
 }
 
 // NewClient makes a client for requests to the address, of which at most lanes are sent at a
 // time and each may take as long as timeout. It follows no redirects and keeps no cookies.
 // Adjust may change its transport.
 func NewClient(to *url.URL, timeout time.Duration, lanes int, config *tls.Config, adjust func(*http.Transport, *net.Dialer)) *Client {
-	dialer := &net.Dialer{Timeout: timeout}
+	dialer, open := &net.Dialer{Timeout: timeout}, &conns{open: map[*conn]struct{}{}}
 	transport := &http.Transport{
 		Proxy:           http.ProxyFromEnvironment,
 		TLSClientConfig: config,
 		// A request that ends does not end the making of its connection, which
 		// later requests could use: it needs limits of its own.
-		DialContext:         dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return open.add(dialer.DialContext(ctx, network, address))
+		},
 		TLSHandshakeTimeout: timeout,
 		// All requests share one HTTP/2 connection, and a timeout ends only the
 		// request: who finds out that the connection is dead is the ping.
@@ -66,7 +70,55 @@ func NewClient(to *url.URL, timeout time.Duration, lanes int, config *tls.Config
 		},
 		where:   Where(to),
 		timeout: timeout,
+		conns:   open,
 	}
+}
+
+// Close closes all connections, at once. No request may be running or follow.
+func (c *Client) Close() {
+	c.CloseIdleConnections()
+	c.conns.close()
+}
+
+// conns are the open connections of a client. The transport closes idle ones only: an HTTP/2
+// connection over which a request has just ended would stay open until the endpoint closes it.
+type conns struct {
+	mu   sync.Mutex
+	open map[*conn]struct{}
+}
+
+type conn struct {
+	net.Conn
+
+	all *conns
+}
+
+func (c *conns) add(dialed net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	added := &conn{dialed, c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[added] = struct{}{}
+	return added, nil
+}
+
+func (c *conns) close() {
+	c.mu.Lock()
+	left := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, one := range left {
+		_ = one.Close() // what it says helps nobody any more
+	}
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	c.all.mu.Lock()
+	delete(c.all.open, c)
+	c.all.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // Where names an endpoint without what may be secret.
@@ -96,17 +148,18 @@ func BeyondPeer(err error) bool {
 	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
 }
 
-// ReadAnswer reads what is worth reading of a body, and returns the beginning.
-// Errors do not matter: the status has been read. If the body takes too long, it
-// calls cancel and closes the body.
-func ReadAnswer(body io.ReadCloser, cancel context.CancelFunc) []byte {
-	defer time.AfterFunc(drainTimeout, func() {
-		cancel()
-		_ = body.Close()
-	}).Stop()
+// ReadAnswer reads the body of an answer, or its beginning if it has an error: one of the
+// connection, or that the body is too long. The request's context ends it.
+func ReadAnswer(body io.Reader) ([]byte, error) {
 	var answer bytes.Buffer
-	_, _ = io.CopyN(&answer, body, maxAnswer)
-	return answer.Bytes()
+	_, err := io.CopyN(&answer, body, maxAnswer)
+	switch {
+	case errors.Is(err, io.EOF):
+		err = nil
+	case err == nil:
+		err = fmt.Errorf("read answer: it has %d bytes or more", maxAnswer)
+	}
+	return answer.Bytes(), err
 }
 
 // Explain says why a request of ctx, with the time of attempt, got no answer.

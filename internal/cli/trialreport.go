@@ -56,12 +56,14 @@ type triedSink struct {
 	Sends *triedSend `json:"sends,omitempty"`
 }
 
-// triedSend is what a sink sends. Body64 is the body in base64 if it is no text.
+// triedSend is what a sink sends. Body64 is the body in base64 if it is no text, and Text its
+// content for people, if the sink has one.
 type triedSend struct {
 	To      string        `json:"to"`
 	Headers []sink.Header `json:"headers,omitempty"`
 	Body    string        `json:"body,omitempty"`
 	Body64  string        `json:"bodyBase64,omitempty"`
+	Text    string        `json:"bodyText,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
 }
 
@@ -95,7 +97,7 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 	if utf8.Valid(r.Body) {
 		s.Body = string(r.Body)
 	} else {
-		s.Body64 = base64.StdEncoding.EncodeToString(r.Body)
+		s.Body64, s.Text = base64.StdEncoding.EncodeToString(r.Body), string(r.Text)
 	}
 	return s
 }
@@ -157,9 +159,12 @@ func printTriedSink(out io.Writer, s triedSink) {
 		}
 		fmt.Fprintf(out, "  %s: %s%s\n", visible(h.Name), visible(h.Value), varies)
 	}
-	if s.Sends.Body64 != "" {
+	switch {
+	case s.Sends.Text != "":
+		fmt.Fprintf(out, "  body as text:\n%s\n", s.Sends.Text)
+	case s.Sends.Body64 != "":
 		fmt.Fprintf(out, "  body in base64:\n%s\n", s.Sends.Body64)
-		return
+	default:
+		fmt.Fprintf(out, "%s\n", strings.TrimSuffix(s.Sends.Body, "\n"))
 	}
-	fmt.Fprintf(out, "%s\n", strings.TrimSuffix(s.Sends.Body, "\n"))
 }

@@ -21,6 +21,9 @@ type Rendered struct {
 	Headers []Header
 	// Body is the exact body.
 	Body []byte
+	// Text is the body for people, if Body is no text: the content of a binary or compressed
+	// body. It may be nil.
+	Text []byte
 	// Notes list the differences to a real delivery.
 	Notes []string
 }

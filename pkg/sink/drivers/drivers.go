@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/nats"
+	"github.com/informd/informd/pkg/sink/otlp"
 	"github.com/informd/informd/pkg/sink/stdout"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -20,6 +21,7 @@ func All() []sink.Driver {
 		file.Driver(),
 		kafka.Driver(),
 		nats.Driver(),
+		otlp.Driver(),
 		stdout.Driver(),
 		webhook.Driver(),
 	}

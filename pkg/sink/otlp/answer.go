@@ -1,0 +1,178 @@
+package otlp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint"
+)
+
+// concern is what a refusal is about, and with it how often informd tries again.
+type concern int
+
+const (
+	// ofEndpoint: the endpoint is busy or down, or a configuration is wrong. No limit.
+	ofEndpoint concern = iota
+	// ofEvents: the events can never be accepted, if the endpoint accepts others.
+	ofEvents
+	// ofSize: the events can never be accepted.
+	ofSize
+	// unclear: a few times.
+	unclear
+)
+
+// refusal is an answer that does not accept all events of a request.
+type refusal struct {
+	what   string // the answer, for people
+	about  concern
+	after  time.Duration // the pause that the endpoint asks for
+	events int           // in the request
+	answer []byte        // the words of the endpoint
+}
+
+// refused makes the error of a refusal. Of several events a permanent error, or an unknown one,
+// only says that they must go one by one.
+func (s *exporter) refused(r refusal) error {
+	doubt := ""
+	permanent := r.about == ofSize || r.about == ofEvents && (r.events > 1 || s.trust.Refused())
+	if r.about == ofEvents && !permanent {
+		doubt = "; it has accepted nothing else lately, so the event need not be at fault: check url, headers, auth and the endpoint"
+	}
+	err := fmt.Errorf("post to %s: the endpoint %s%s", endpoint.Where(s.url), r.what, doubt)
+	err = sink.WithAnswer(err, s.excerpt(r.answer))
+	switch {
+	case permanent:
+		return sink.Permanent(err)
+	case r.after > 0:
+		err = sink.WithRetryAfter(err, r.after)
+	}
+	if doubt != "" || r.about == unclear {
+		err = sink.Unknown(err)
+	}
+	return err
+}
+
+func (s *exporter) excerpt(answer []byte) string {
+	return endpoint.Excerpt(answer, s.url, s.config.Headers, s.config.Auth)
+}
+
+// refusedByStatus makes an error of an answer that is not 2xx. With gRPC it is one of a proxy, or
+// of a server that is none of gRPC.
+func (s *exporter) refusedByStatus(response *http.Response, answer []byte, events int) error {
+	code, advice := response.StatusCode, ""
+	r := refusal{events: events, answer: answer, after: endpoint.RetryAfter(response.Header, time.Now()), about: unclear}
+	switch {
+	case code == http.StatusRequestEntityTooLarge && s.config.Protocol == HTTP:
+		r.about = ofSize
+	case (code == http.StatusBadRequest || code == http.StatusUnprocessableEntity) && s.config.Protocol == HTTP:
+		r.about = ofEvents
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		s.credential.Refused()
+		r.about, advice = ofEndpoint, "; check headers and auth"
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		r.about, advice = ofEndpoint, "; check url and protocol: the endpoint must take logs at "+s.path()
+	case code == http.StatusUnsupportedMediaType:
+		r.about, advice = ofEndpoint, "; the endpoint must accept protocol buffers with the compression "+string(s.config.Compression)
+	case code/100 == 3:
+		r.about, advice = ofEndpoint, fmt.Sprintf(" (to %s); redirects are not followed, set url to the address of the endpoint", endpoint.RedirectHost(response))
+	case code/100 == 1, endpoint.OfEndpoint(code),
+		code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		r.about = ofEndpoint
+	}
+	r.what = fmt.Sprintf("answers %d %s%s", code, http.StatusText(code), advice)
+	return s.refused(r)
+}
+
+func (s *exporter) path() string {
+	if s.config.Protocol == GRPC {
+		return exportPath
+	}
+	return logsPath
+}
+
+// accepted reads the message of an answer that accepts the request, as a whole or in part: an
+// ExportLogsServiceResponse. It has the number of the refused events and not which they are.
+// OTLP forbids to repeat such a request. informd does so nevertheless, event by event, because
+// it must know the refused events; the others arrive twice with their id.
+func (s *exporter) accepted(answer []byte, events int) error {
+	rejected, words, err := partialSuccess(answer)
+	switch {
+	case err != nil:
+		return s.refused(refusal{what: "answers with something else than OTLP; check url and protocol", events: events})
+	case rejected <= 0:
+		s.trust.Accepted()
+		s.warn(words)
+		return nil
+	case rejected < int64(events):
+		s.trust.Accepted()
+	}
+	return s.refused(refusal{
+		what: fmt.Sprintf("rejects %d of %d records", rejected, events), about: ofEvents, events: events, answer: []byte(words),
+	})
+}
+
+// warn logs what the endpoint says beside accepting everything, once until it says
+// something else.
+func (s *exporter) warn(words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if words == s.warned {
+		return
+	}
+	if s.warned = words; words != "" {
+		s.logger.Warn("the endpoint has accepted the records with a warning, they stay delivered", "answer", s.excerpt([]byte(words)))
+	}
+}
+
+// partialSuccess reads an ExportLogsServiceResponse. Its generated type would link all of gRPC.
+func partialSuccess(response []byte) (rejected int64, words string, err error) {
+	err = eachField(response, func(number protowire.Number, _ uint64, partial []byte) error {
+		if number != 1 {
+			return nil
+		}
+		return eachField(partial, func(number protowire.Number, whole uint64, text []byte) error {
+			if number == 1 {
+				rejected = int64(whole)
+			} else if number == 2 {
+				words = string(text)
+			}
+			return nil
+		})
+	})
+	return rejected, words, err
+}
+
+// eachField calls visit for the fields of a message: a varint has a number, a text or an inner
+// message has bytes.
+func eachField(message []byte, visit func(number protowire.Number, whole uint64, inner []byte) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errors.New("read answer: not protocol buffers")
+		}
+		message = message[n:]
+		var whole uint64
+		var inner []byte
+		switch kind {
+		case protowire.VarintType:
+			whole, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			inner, n = protowire.ConsumeBytes(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return errors.New("read answer: not protocol buffers")
+		}
+		if err := visit(number, whole, inner); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+// Package otlp is the sink that sends events as log records to an endpoint of OpenTelemetry,
+// such as a Collector: OTLP over HTTP or gRPC. Package deliver calls it; it does not route, wait
+// or retry, it only reports the result of each request.
+//
+// # Requests
+//
+// A request has the events of one Write, up to [Config.MaxRequestBytes] before compression, in
+// their order: consecutive events of one namespace share a resource. gRPC needs one method
+// without streams, which is HTTP/2 with a prefix of five bytes and trailers: the sink speaks it
+// over net/http, with the same connections, timeouts and credentials as over HTTP. The module
+// google.golang.org/grpc would add 4.6 MiB to the program.
+//
+// # Records
+//
+// With [ShapeEvent], the body of a record is the event's data as a map, the attributes are those of
+// the semantic conventions where they name something (k8s.cluster.name, k8s.namespace.name,
+// k8s.pod.name), those of the Collector's receivers of Kubernetes (k8s.object.uid,
+// k8s.resource.name), and "informd." with the name of the CloudEvents attribute for the rest. A
+// gap, and the state of a target that is not live, have the severity WARN.
+//
+// With [ShapeObjects], a record is the one that the k8sobjects receiver makes of the same event of
+// a watch: {"type": "MODIFIED", "object": {...}}. Control events keep ShapeEvent.
+//
+// A body has at most 30 nested objects and arrays, because parsers of protocol buffers refuse a
+// whole request for a deep one: below, there is the JSON text.
+//
+// # Answers
+//
+//   - A request that is accepted in part has the number of the refused records, but does not
+//     say which they are. The sink sends these events again, one by one: an accepted one
+//     arrives twice with the same id, a refused one is permanent.
+//   - 413 is permanent. 400, 422 and INVALID_ARGUMENT, and a refused record, are permanent if the
+//     endpoint accepts other events, as for a webhook: it must have accepted one since Open, and
+//     must not have refused more than ten events in a row since then. Else the error is unknown,
+//     see [sink.Unknown].
+//   - What OTLP calls retryable (429, 502, 503 and 504; CANCELLED, DEADLINE_EXCEEDED, ABORTED,
+//     OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS, and RESOURCE_EXHAUSTED with a RetryInfo) is retried
+//     without a limit, after the pause of Retry-After or RetryInfo, at most ten minutes. So is
+//     what a configuration can cause: 401, 403, 404, UNAUTHENTICATED, PERMISSION_DENIED,
+//     UNIMPLEMENTED and redirects, and no answer at all.
+//   - Every other answer is unknown, because OTLP forbids to repeat the request: the event becomes a
+//     dead letter after a few tries.
+//   - The events of a request that is refused with a permanent or unknown error are sent one by
+//     one, to find the refused one.
+//
+// The first 200 bytes of an answer go to the log, and only there, if the request has nothing that
+// may be secret: no path, query or user in url, no headers and no auth.
+package otlp

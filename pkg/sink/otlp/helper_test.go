@@ -1,0 +1,319 @@
+package otlp_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/otlp"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+// request is what an endpoint got.
+type request struct {
+	path, proto string
+	header      http.Header
+	body        []byte // as it was sent
+	data        *logs.LogsData
+}
+
+// isAbout reports whether an object of that name is in it.
+func (r request) isAbout(name string) bool {
+	for _, record := range flat(r.data) {
+		if record.attributes["k8s.object.name"] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// record is one log record with what it shares with others.
+type record struct {
+	*logs.LogRecord
+
+	scope      string
+	attributes map[string]string // those of the resource, too
+}
+
+// flat lists the records of a message in their order.
+func flat(data *logs.LogsData) []record {
+	var all []record
+	for _, group := range data.GetResourceLogs() {
+		for _, scope := range group.GetScopeLogs() {
+			for _, one := range scope.GetLogRecords() {
+				r := record{one, scope.GetScope().GetName(), map[string]string{}}
+				for _, a := range append(group.GetResource().GetAttributes(), one.GetAttributes()...) {
+					r.attributes[a.GetKey()] = strings.Trim(string(jsonOf(a.GetValue())), `"`)
+					if text, ok := a.GetValue().GetValue().(*common.AnyValue_StringValue); ok {
+						r.attributes[a.GetKey()] = text.StringValue
+					}
+				}
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// jsonOf is a value as the JSON that it was made of.
+func jsonOf(v *common.AnyValue) []byte {
+	switch v := v.GetValue().(type) {
+	case *common.AnyValue_StringValue:
+		quoted, _ := json.Marshal(v.StringValue)
+		return quoted
+	case *common.AnyValue_BoolValue:
+		return strconv.AppendBool(nil, v.BoolValue)
+	case *common.AnyValue_IntValue:
+		return strconv.AppendInt(nil, v.IntValue, 10)
+	case *common.AnyValue_DoubleValue:
+		return strconv.AppendFloat(nil, v.DoubleValue, 'g', -1, 64)
+	case *common.AnyValue_ArrayValue:
+		parts := make([][]byte, len(v.ArrayValue.GetValues()))
+		for i, one := range v.ArrayValue.GetValues() {
+			parts[i] = jsonOf(one)
+		}
+		return append(append([]byte{'['}, bytes.Join(parts, []byte{','})...), ']')
+	case *common.AnyValue_KvlistValue:
+		parts := make([][]byte, len(v.KvlistValue.GetValues()))
+		for i, one := range v.KvlistValue.GetValues() {
+			key, _ := json.Marshal(one.GetKey())
+			parts[i] = append(append(key, ':'), jsonOf(one.GetValue())...)
+		}
+		return append(append([]byte{'{'}, bytes.Join(parts, []byte{','})...), '}')
+	}
+	return []byte("null")
+}
+
+// endpoint is a server of OTLP over HTTP and gRPC that keeps what it accepts. What it does
+// beside that is the test's choice.
+type endpoint struct {
+	*httptest.Server
+	// behave answers the n-th request, counted from 0, and says whether the
+	// endpoint keeps it. Nil: accepts, and keeps.
+	behave func(n int, w http.ResponseWriter, r request) (keep bool)
+
+	mu    sync.Mutex
+	kept  []request
+	tried []request
+}
+
+type behaviour func(n int, w http.ResponseWriter, r request) bool
+
+func serve(t *testing.T, behave behaviour) *endpoint {
+	t.Helper()
+	e := unstarted(t, behave)
+	e.Start()
+	return e
+}
+
+func unstarted(t *testing.T, behave behaviour) *endpoint {
+	t.Helper()
+	e := &endpoint{behave: behave}
+	e.Server = httptest.NewUnstartedServer(e)
+	e.Config.Protocols = &http.Protocols{}
+	e.Config.Protocols.SetHTTP1(true)
+	e.Config.Protocols.SetHTTP2(true)
+	e.Config.Protocols.SetUnencryptedHTTP2(true)
+	e.EnableHTTP2 = true
+	e.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(t.Output(), nil), slog.LevelInfo)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	data, err := decode(r.Header, body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusTeapot)
+		return
+	}
+	got := request{r.URL.Path, r.Proto, r.Header, body, data}
+	e.mu.Lock()
+	n := len(e.tried)
+	e.tried = append(e.tried, got)
+	e.mu.Unlock()
+	if e.behave != nil && !e.behave(n, w, got) {
+		return
+	}
+	e.mu.Lock()
+	if r.Context().Err() == nil {
+		e.kept = append(e.kept, got)
+	}
+	e.mu.Unlock()
+	if e.behave == nil {
+		accept(w, got, nil)
+	}
+}
+
+// decode reads a request as its headers say.
+func decode(header http.Header, body []byte) (*logs.LogsData, error) {
+	encoding := header.Get("Content-Encoding")
+	if header.Get("Content-Type") == "application/grpc" {
+		encoding = header.Get("Grpc-Encoding")
+		if len(body) < 5 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 || (body[0] == 1) != (encoding != "") {
+			return nil, io.ErrUnexpectedEOF
+		}
+		body = body[5:]
+	}
+	if encoding == "gzip" {
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		if body, err = io.ReadAll(r); err != nil {
+			return nil, err
+		}
+	}
+	var data logs.LogsData
+	return &data, proto.Unmarshal(body, &data)
+}
+
+// accept answers a request with success and a message.
+func accept(w http.ResponseWriter, r request, message []byte) {
+	if r.header.Get("Content-Type") != "application/grpc" {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(message)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	_, _ = w.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...))
+	w.Header().Set("Grpc-Status", "0")
+}
+
+// fail answers a request with a status of HTTP, or with one of gRPC.
+func fail(w http.ResponseWriter, r request, status, code int) {
+	if r.header.Get("Content-Type") != "application/grpc" {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Grpc-Status", strconv.Itoa(code))
+	w.Header().Set("Grpc-Message", "too bad%21")
+}
+
+func (e *endpoint) requests() (kept, tried []request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]request(nil), e.kept...), append([]request(nil), e.tried...)
+}
+
+// records are the events that the endpoint kept, in order, as CloudEvents.
+func (e *endpoint) records(t *testing.T) []sinktest.Record {
+	t.Helper()
+	kept, _ := e.requests()
+	var all []sinktest.Record
+	for _, r := range kept {
+		for _, one := range flat(r.data) {
+			all = append(all, cloudEvent(one))
+		}
+	}
+	return all
+}
+
+// cloudEvent is the event of which a record was made.
+func cloudEvent(r record) sinktest.Record {
+	a := r.attributes
+	group, version, named := strings.Cut(a["k8s.object.api_version"], "/")
+	if !named {
+		group, version = "", group
+	}
+	out := sinktest.Record{Attributes: map[string]string{
+		"specversion": "1.0", "source": "informd/" + a["k8s.cluster.name"], "type": r.GetEventName(), "id": a["cloudevents.event_id"],
+		"time":  event.FormatTime(time.Unix(0, int64(r.GetTimeUnixNano()))),
+		"group": group, "version": version,
+	}}
+	for from, to := range map[string]string{
+		"k8s.cluster.name": "cluster", "k8s.namespace.name": "namespace", "k8s.resource.name": "resource", "k8s.object.kind": "kind",
+		"k8s.object.name": "name", "k8s.object.uid": "uid", "k8s.object.resource_version": "resourceversion",
+	} {
+		if value := a[from]; value != "" {
+			out.Attributes[to] = value
+		}
+	}
+	for key, value := range a {
+		if own, ok := strings.CutPrefix(key, "informd."); ok {
+			out.Attributes[own] = value
+		}
+	}
+	e := event.Event{
+		Op: event.Op(a["informd.op"]), Group: group, Resource: a["k8s.resource.name"], Namespace: a["k8s.namespace.name"], Name: a["k8s.object.name"],
+		Target: event.GroupOrCore(group) + "/" + a["k8s.resource.name"],
+	}
+	out.Attributes["subject"] = e.Subject()
+	if r.GetBody() != nil {
+		out.Attributes["datacontenttype"], out.Data = event.ContentType, string(jsonOf(r.GetBody()))
+	}
+	return out
+}
+
+func config(t *testing.T, url string, change func(c *otlp.Config)) *otlp.Config {
+	t.Helper()
+	c, ok := otlp.Driver().New().(*otlp.Config)
+	if !ok {
+		t.Fatal("the driver's options are no *otlp.Config")
+	}
+	c.URL = sink.NewSecret(url)
+	if change != nil {
+		change(c)
+	}
+	if problems := c.Validate(); len(problems) > 0 {
+		t.Fatalf("Validate: %v", problems)
+	}
+	return c
+}
+
+func open(t *testing.T, url string, change func(c *otlp.Config)) sink.Sink {
+	t.Helper()
+	s, err := config(t, url, change).Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func useGRPC(c *otlp.Config) { c.Protocol = otlp.GRPC }
+
+// protocols are the changes that select each protocol.
+func protocols() map[string]func(c *otlp.Config) {
+	return map[string]func(c *otlp.Config){"http": func(*otlp.Config) {}, "grpc": useGRPC}
+}
+
+// caFile writes the server's own certificate, which signs itself.
+func caFile(t *testing.T, e *endpoint) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw})
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

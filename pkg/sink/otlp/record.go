@@ -1,0 +1,252 @@
+package otlp
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	resource "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Shape is the form of the records.
+type Shape string
+
+// The shapes.
+const (
+	// ShapeEvent has the event's data as the body, and all attributes of the event.
+	ShapeEvent Shape = "event"
+	// ShapeObjects has the records of the Collector's k8sobjects receiver in watch mode. Control
+	// events, of which that receiver has none, have ShapeEvent.
+	ShapeObjects Shape = "k8sobjects"
+)
+
+const (
+	scopeEvent = "github.com/informd/informd"
+	// scopeObjects is the scope of the receiver, by which pipelines may select its records.
+	scopeObjects = "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/k8sobjectsreceiver"
+)
+
+// The attributes of OpenTelemetry's semantic conventions, and those of the Collector's receivers of
+// Kubernetes.
+const (
+	attrService    = "service.name"
+	attrCluster    = "k8s.cluster.name"
+	attrNamespace  = "k8s.namespace.name"
+	attrEventID    = "cloudevents.event_id"
+	attrEventName  = "event.name"
+	attrDomain     = "event.domain"
+	attrResource   = "k8s.resource.name"
+	attrKind       = "k8s.object.kind"
+	attrName       = "k8s.object.name"
+	attrUID        = "k8s.object.uid"
+	attrAPIVersion = "k8s.object.api_version"
+	attrRevision   = "k8s.object.resource_version"
+	// ownPrefix is that of the attributes of events that the conventions lack.
+	ownPrefix = "informd."
+)
+
+// newData makes the message of a request. Consecutive events of one resource and scope share
+// it; no event overtakes another. The message shares strings with the events, but no data.
+func newData(events []event.Event, shape Shape) *logs.LogsData {
+	data := &logs.LogsData{}
+	var last *logs.ResourceLogs
+	for i := range events {
+		e := &events[i]
+		as := shape
+		if e.Op.Control() {
+			as = ShapeEvent
+		}
+		group := newGroup(e, as)
+		if last == nil || !sameGroup(last, group) {
+			data.ResourceLogs, last = append(data.ResourceLogs, group), group
+		}
+		scope := last.GetScopeLogs()[0]
+		scope.LogRecords = append(scope.LogRecords, newRecord(e, as))
+	}
+	return data
+}
+
+// newGroup makes the group of an event, without records: its resource is the cluster and the
+// namespace, so that their number stays small where backends index resources.
+func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
+	var attributes []*common.KeyValue
+	scope := scopeObjects
+	if shape == ShapeEvent {
+		scope = scopeEvent
+		attributes = append(attributes, attribute(attrService, "informd"), attribute(attrCluster, e.Cluster))
+	}
+	if e.Namespace != "" {
+		attributes = append(attributes, attribute(attrNamespace, e.Namespace))
+	}
+	return &logs.ResourceLogs{
+		Resource:  &resource.Resource{Attributes: attributes},
+		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: scope}}},
+	}
+}
+
+func sameGroup(a, b *logs.ResourceLogs) bool {
+	of, with := a.GetResource().GetAttributes(), b.GetResource().GetAttributes()
+	if len(of) != len(with) || a.GetScopeLogs()[0].GetScope().GetName() != b.GetScopeLogs()[0].GetScope().GetName() {
+		return false
+	}
+	for i := range of {
+		if of[i].GetKey() != with[i].GetKey() || of[i].GetValue().GetStringValue() != with[i].GetValue().GetStringValue() {
+			return false
+		}
+	}
+	return true
+}
+
+func newRecord(e *event.Event, shape Shape) *logs.LogRecord {
+	observed := nanoseconds(e.Time)
+	if shape == ShapeObjects {
+		return &logs.LogRecord{
+			ObservedTimeUnixNano: observed,
+			Body:                 watched(e),
+			Attributes: []*common.KeyValue{
+				attribute(attrResource, e.Resource), attribute(attrDomain, "k8s"), attribute(attrEventName, e.Name),
+			},
+		}
+	}
+	r := &logs.LogRecord{
+		TimeUnixNano:         observed,
+		ObservedTimeUnixNano: observed,
+		SeverityNumber:       logs.SeverityNumber_SEVERITY_NUMBER_INFO,
+		SeverityText:         "INFO",
+		EventName:            e.Type(),
+		Attributes:           attributesOf(e),
+	}
+	if needsAttention(e) {
+		r.SeverityNumber, r.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
+	}
+	if e.Data != nil {
+		r.Body = valueOf(e.Data, 0)
+	}
+	return r
+}
+
+// needsAttention reports whether an event says that events may be missing or late.
+func needsAttention(e *event.Event) bool {
+	switch state, _ := e.TargetState(); state {
+	case "forbidden", "stale", "degraded":
+		return true
+	}
+	return e.Op == event.Gap
+}
+
+// nanoseconds since 1970; what protocol buffers cannot hold is 0, an unknown time.
+func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
+
+// attributesOf are the attributes of the event, by the semantic conventions where they have
+// a name for it. The group has the cluster and the namespace.
+func attributesOf(e *event.Event) []*common.KeyValue {
+	all := make([]*common.KeyValue, 0, 20)
+	add := func(key, value string) {
+		if value != "" {
+			all = append(all, attribute(key, value))
+		}
+	}
+	add(attrEventName, e.Type())
+	e.AppendAttributes(func(name, value string) {
+		switch name {
+		case "specversion", "source", "type", "subject", "time", "datacontenttype", "cluster", "namespace", "group":
+			// In other places of the message, or made of other attributes.
+		case "id":
+			add(attrEventID, value)
+		case "version":
+			add(attrAPIVersion, apiVersion(e))
+		case "resource":
+			add(attrResource, value)
+		case "kind":
+			add(attrKind, value)
+		case "name":
+			add(attrName, value)
+			add(conventional(e, "name"), value)
+		case "uid":
+			add(attrUID, value)
+			add(conventional(e, "uid"), value)
+		case "resourceversion":
+			add(attrRevision, value)
+		default:
+			all = append(all, &common.KeyValue{Key: ownPrefix + name, Value: typed(name, value)})
+		}
+	})
+	return all
+}
+
+// typed makes a value of an attribute, of the type that it has in CloudEvents JSON.
+func typed(name, value string) *common.AnyValue {
+	switch name {
+	case "replay":
+		return &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: value == "true"}}
+	case "ordinal", "epoch":
+		if whole, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: whole}}
+		}
+	}
+	return textValue(value)
+}
+
+// conventional is the attribute that the semantic conventions have for the name or the uid of
+// an object of this kind, such as k8s.pod.name. It is "" if they have none.
+func conventional(e *event.Event, what string) string {
+	kind := strings.ToLower(e.Kind)
+	switch event.GroupOrCore(e.Group) + "/" + e.Resource {
+	case "core/pods", "core/nodes", "core/services", "core/replicationcontrollers", "core/resourcequotas",
+		"core/persistentvolumes", "core/persistentvolumeclaims",
+		"apps/deployments", "apps/replicasets", "apps/statefulsets", "apps/daemonsets", "batch/jobs", "batch/cronjobs":
+	case "autoscaling/horizontalpodautoscalers":
+		kind = "hpa"
+	case "core/namespaces", "storage.k8s.io/storageclasses":
+		if what == "uid" {
+			return ""
+		}
+	default:
+		return ""
+	}
+	return "k8s." + kind + "." + what
+}
+
+func apiVersion(e *event.Event) string {
+	if e.Group == "" {
+		return e.Version
+	}
+	return e.Group + "/" + e.Version
+}
+
+// watched is the body that the receiver makes of an event of a watch. An object that begins or
+// ceases to match is added or deleted, as in a watch with a selector.
+func watched(e *event.Event) *common.AnyValue {
+	kind := "MODIFIED"
+	switch e.Op {
+	case event.Snapshot, event.Added, event.Entered:
+		kind = "ADDED"
+	case event.Deleted, event.Left:
+		kind = "DELETED"
+	case event.Modified, event.Begin, event.Synced, event.Gap, event.State:
+	}
+	object := identity(e)
+	if known := e.Object(); known != nil {
+		object = valueOf(known, 1)
+	}
+	return members(attribute("type", kind), &common.KeyValue{Key: "object", Value: object})
+}
+
+// identity is an object of which nothing else is known.
+func identity(e *event.Event) *common.AnyValue {
+	metadata := []*common.KeyValue{attribute("name", e.Name)}
+	if e.Namespace != "" {
+		metadata = append(metadata, attribute("namespace", e.Namespace))
+	}
+	metadata = append(metadata, attribute("uid", e.UID), attribute("resourceVersion", strconv.FormatUint(e.ResourceVersion, 10)))
+	return members(attribute("apiVersion", apiVersion(e)), attribute("kind", e.Kind),
+		&common.KeyValue{Key: "metadata", Value: members(metadata...)})
+}
+
+func members(list ...*common.KeyValue) *common.AnyValue {
+	return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: list}}}
+}

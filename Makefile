@@ -33,9 +33,9 @@ GOVULNCHECK_VERSION := v1.1.4
 
 # The product's module, the module with the real servers for tests, and the examples that are modules.
 MODULES := . test examples/manager examples/sink
-# Adds the module of the oldest Kubernetes, which has two small files. The linter skips
-# it: it would have to read all of that Kubernetes.
-ALL_MODULES := $(MODULES) test/controlplane132
+# Adds the modules of the oldest Kubernetes and of the Collector, which have three small files. The
+# linter skips them: it would have to read all of both.
+ALL_MODULES := $(MODULES) test/controlplane132 test/collector
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 10m
 E2E_TIMEOUT ?= 60m
@@ -164,6 +164,10 @@ servers: ## build the test servers (Kubernetes, etcd, NATS) that are not in the 
 	@echo '==> test servers (the first run builds two versions of Kubernetes from source: about 20 minutes on 2 cores)'
 	@$(GO) run -C test ./cluster/build
 
+.PHONY: collector
+collector: ## build the OpenTelemetry Collector of the long tests, if it is not in the cache
+	@$(GO) run -C test ./cluster/build collector
+
 .PHONY: helm
 helm: $(HELM) ## build the helm command for the tests of deploy/helm, if it is not in the cache
 
@@ -174,7 +178,7 @@ browser: ## install Chromium for the test of the page, if there is none (Debian,
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
 
 .PHONY: extras
-extras: helm browser prometheus kafka interpreters ## install and build what the tests of `make test-long` need beside the servers
+extras: helm browser prometheus kafka interpreters collector ## install and build what the tests of `make test-long` need beside the servers
 
 .PHONY: kafka
 kafka: ## fetch Apache Kafka from Maven Central, if it is not in the cache, and Java and Maven if there are none (Debian, as root)

@@ -8,7 +8,7 @@
 // their order: consecutive events of one namespace share a resource. gRPC needs one method
 // without streams, which is HTTP/2 with a prefix of five bytes and trailers: the sink speaks it
 // over net/http, with the same connections, timeouts and credentials as over HTTP. The module
-// google.golang.org/grpc would add 4.6 MiB to the program.
+// google.golang.org/grpc would add 2.7 MiB to the program.
 //
 // # Records
 //

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
@@ -32,13 +33,16 @@ func frame(message []byte, compressed bool) []byte {
 	return append(framed, message...)
 }
 
-// unframe returns the message behind a prefix. The answer is not compressed: no request permits it.
-func unframe(framed []byte) ([]byte, bool) {
-	if len(framed) < prefixSize || framed[0] != 0 {
+// unframe returns the message of an answer. grpc-go compresses answers as the request was.
+func unframe(framed []byte, header http.Header) ([]byte, bool) {
+	if len(framed) < prefixSize || uint32(len(framed)-prefixSize) != binary.BigEndian.Uint32(framed[1:]) {
 		return nil, false
 	}
-	message := framed[prefixSize:]
-	return message, uint32(len(message)) == binary.BigEndian.Uint32(framed[1:])
+	if framed[0] == 0 {
+		return framed[prefixSize:], true
+	}
+	message, err := compress.Method(header.Get("Grpc-Encoding")).Decode(framed[prefixSize:], endpoint.MaxAnswer)
+	return message, err == nil
 }
 
 // answeredByGRPC judges an answer with the status 200, which every answer of a gRPC server has.
@@ -55,7 +59,7 @@ func (s *exporter) answeredByGRPC(response *http.Response, answer []byte, events
 	}
 	answered := code.Code(number)
 	if answered == code.Code_OK {
-		message, ok := unframe(answer)
+		message, ok := unframe(answer, response.Header)
 		if !ok {
 			return s.refused(refusal{what: "answers with something else than one message of gRPC; check url", events: events})
 		}

@@ -1,6 +1,6 @@
 // Package binary builds the server programs that tests run, once, and keeps them
-// in a cache outside the work tree: [ControlPlane], [ControlPlane132], [Controllers], [KWOK]
-// and [NATSServer]. It also fetches the jars of [Kafka].
+// in a cache outside the work tree: [ControlPlane], [ControlPlane132], [Controllers], [KWOK],
+// [NATSServer] and [Collector]. It also fetches the jars of [Kafka].
 //
 // The cache is $INFORMD_TEST_CACHE, else informd-test in the user's cache
 // directory. An entry's name has a hash of all that its content depends on: the
@@ -102,6 +102,18 @@ func NATSServer(ctx context.Context) (string, error) {
 		pkg:      "github.com/nats-io/nats-server/v2",
 		ldflags:  "-s -w",
 		duration: "1 minute",
+	}.get(ctx)
+}
+
+// Collector returns the path of an OpenTelemetry Collector with the components that tests use, and
+// builds it if the cache lacks it: about 3 minutes.
+func Collector(ctx context.Context) (string, error) {
+	return recipe{
+		name:     "collector",
+		module:   "collector",
+		pkg:      ".",
+		ldflags:  "-s -w",
+		duration: "3 minutes",
 	}.get(ctx)
 }
 

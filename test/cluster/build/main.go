@@ -5,7 +5,7 @@
 //	go run ./cluster/build [PROGRAM ...]
 //
 // to keep the first build out of the time limit of go test. Without arguments it
-// builds all of them but kafka, which needs Java, in the order of the list in programs.
+// builds those that every run of the tests needs, in the order of the list in programs.
 package main
 
 import (
@@ -43,6 +43,7 @@ func programs() []program {
 		{name: "kwok", get: binary.KWOK},
 		{name: "controlplane132", get: binary.ControlPlane132},
 		{name: "kafka", get: binary.Kafka, named: true},
+		{name: "collector", get: binary.Collector, named: true},
 	}
 }
 

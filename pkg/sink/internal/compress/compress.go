@@ -5,6 +5,7 @@ package compress
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -113,4 +114,34 @@ func (e *Encoder) gzip(body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("compress: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// Decode unpacks what is in memory, an answer for example. More than limit bytes are an error.
+func (m Method) Decode(packed []byte, limit int) ([]byte, error) {
+	var unpacked io.Reader = bytes.NewReader(packed)
+	var err error
+	switch m {
+	case Gzip:
+		unpacked, err = gzip.NewReader(unpacked)
+	case Zstd:
+		var decoder *zstd.Decoder
+		if decoder, err = zstd.NewReader(unpacked, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8*window)); err == nil {
+			defer decoder.Close()
+			unpacked = decoder
+		}
+	case None:
+	default:
+		err = errors.New(m.Problem())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	body, err := io.ReadAll(io.LimitReader(unpacked, int64(limit)+1))
+	if err == nil && len(body) > limit {
+		err = fmt.Errorf("more than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return body, nil
 }

@@ -93,6 +93,34 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+func TestDecode(t *testing.T) {
+	body := strings.Repeat("0123456789", 1000)
+	for _, m := range []compress.Method{compress.None, compress.Gzip, compress.Zstd} {
+		t.Run(string(m), func(t *testing.T) {
+			e, err := compress.NewEncoder(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			packed, err := e.Encode([]byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := m.Decode(packed, len(body)); string(got) != body {
+				t.Errorf("%d bytes came back as %d: %v", len(body), len(got), err)
+			}
+			if got, err := m.Decode(packed, len(body)-1); err == nil {
+				t.Errorf("%d bytes came back, beyond the limit", len(got))
+			}
+			if got, err := m.Decode(packed[:len(packed)/2], len(body)); err == nil && m != compress.None {
+				t.Errorf("%d bytes came back of a half", len(got))
+			}
+		})
+	}
+	if _, err := compress.Method("snappy").Decode(nil, 1); err == nil {
+		t.Error("an unknown method has no error")
+	}
+}
+
 func TestProblem(t *testing.T) {
 	for m, bad := range map[compress.Method]bool{"none": false, "gzip": false, "zstd": false, "": true, "GZIP": true, "lz4": true} {
 		if got := m.Problem(); (got != "") != bad {

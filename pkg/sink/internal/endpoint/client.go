@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is read, so that the connection can be
+	// MaxAnswer is how much of an answer is read, so that the connection can be
 	// used again; more costs the connection.
-	maxAnswer = 64 << 10
+	MaxAnswer = 64 << 10
 	// maxHeaderBytes is the limit of the headers of an answer.
 	maxHeaderBytes = 64 << 10
 	idleTimeout    = 90 * time.Second
@@ -152,12 +152,12 @@ func BeyondPeer(err error) bool {
 // connection, or that the body is too long. The request's context ends it.
 func ReadAnswer(body io.Reader) ([]byte, error) {
 	var answer bytes.Buffer
-	_, err := io.CopyN(&answer, body, maxAnswer)
+	_, err := io.CopyN(&answer, body, MaxAnswer)
 	switch {
 	case errors.Is(err, io.EOF):
 		err = nil
 	case err == nil:
-		err = fmt.Errorf("read answer: it has %d bytes or more", maxAnswer)
+		err = fmt.Errorf("read answer: it has %d bytes or more", MaxAnswer)
 	}
 	return answer.Bytes(), err
 }

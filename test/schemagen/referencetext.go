@@ -24,6 +24,7 @@ func basicKeys() map[string][]string {
 		"sinks/file":    {"path", "maxBytes", "maxFiles"},
 		"sinks/nats":    {"servers", "auth", "tls", "subjectPrefix"},
 		"sinks/kafka":   {"servers", "auth", "tls", "topic"},
+		"sinks/otlp":    {"url", "protocol", "shape", "auth", "allowHTTP"},
 		"sinks/webhook": {"url", "auth", "signing", "signing.keyFile"},
 		"journal":       {"type", "dir", "maxBytes"},
 		"replicas":      {"lease"},

@@ -131,48 +131,31 @@ func (s *exporter) warn(words string) {
 
 // partialSuccess reads an ExportLogsServiceResponse. Its generated type would link all of gRPC.
 func partialSuccess(response []byte) (rejected int64, words string, err error) {
-	err = eachField(response, func(number protowire.Number, _ uint64, partial []byte) error {
-		if number != 1 {
-			return nil
-		}
-		return eachField(partial, func(number protowire.Number, whole uint64, text []byte) error {
-			if number == 1 {
-				rejected = int64(whole)
-			} else if number == 2 {
-				words = string(text)
-			}
-			return nil
-		})
-	})
-	return rejected, words, err
+	_, partial, err := field(response, 1)
+	if err != nil {
+		return 0, "", err
+	}
+	number, _, err := field(partial, 1)
+	if err != nil {
+		return 0, "", err
+	}
+	_, text, err := field(partial, 2)
+	return int64(number), string(text), err
 }
 
-// eachField calls visit for the fields of a message: a varint has a number, a text or an inner
-// message has bytes.
-func eachField(message []byte, visit func(number protowire.Number, whole uint64, inner []byte) error) error {
+// field returns the value of a field of a message, a number or bytes: zero if there is none.
+func field(message []byte, wanted protowire.Number) (number uint64, inner []byte, err error) {
 	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return errors.New("read answer: not protocol buffers")
+		name, kind, size := protowire.ConsumeField(message)
+		if size < 0 {
+			return 0, nil, errors.New("read answer: not protocol buffers")
 		}
-		message = message[n:]
-		var whole uint64
-		var inner []byte
-		switch kind {
-		case protowire.VarintType:
-			whole, n = protowire.ConsumeVarint(message)
-		case protowire.BytesType:
-			inner, n = protowire.ConsumeBytes(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
+		if value := message[protowire.SizeTag(name):]; name == wanted && kind == protowire.VarintType {
+			number, _ = protowire.ConsumeVarint(value)
+		} else if name == wanted && kind == protowire.BytesType {
+			inner, _ = protowire.ConsumeBytes(value)
 		}
-		if n < 0 {
-			return errors.New("read answer: not protocol buffers")
-		}
-		if err := visit(number, whole, inner); err != nil {
-			return err
-		}
-		message = message[n:]
+		message = message[size:]
 	}
-	return nil
+	return number, inner, nil
 }

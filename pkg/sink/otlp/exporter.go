@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
 
-	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
@@ -81,18 +79,9 @@ func (s *exporter) message(events []event.Event) (message []byte, n int, err err
 		if size := proto.Size(data); n > 1 && size > int(s.config.MaxRequestBytes) {
 			continue
 		}
-		message, err = encode(data)
-		return message, n, err
+		message, err = proto.Marshal(data)
+		return message, n, sink.Permanent(err) // texts are UTF-8: an error is one of informd itself
 	}
-}
-
-// encode encodes a message. Its texts are UTF-8, so that an error is one of informd itself.
-func encode(data *logs.LogsData) ([]byte, error) {
-	message, err := proto.Marshal(data)
-	if err != nil {
-		return nil, sink.Permanent(fmt.Errorf("encode log records: %w", err))
-	}
-	return message, nil
 }
 
 // export sends one request with that many events and judges the answer.
@@ -134,17 +123,14 @@ func (s *exporter) request(ctx context.Context, message []byte) (*http.Request, 
 	if err != nil {
 		return nil, err
 	}
-	header := make(http.Header)
-	compressed := s.config.Compression.Suffix() != ""
+	header := http.Header{"Content-Type": {"application/x-protobuf"}}
+	compressed, encoding := s.config.Compression.Suffix() != "", "Content-Encoding"
 	if s.config.Protocol == GRPC {
-		body = frame(body, compressed)
-		header.Set("Content-Type", "application/grpc")
-		header.Set("Te", "trailers")
-	} else {
-		header.Set("Content-Type", "application/x-protobuf")
+		body, encoding = frame(body, compressed), "Grpc-Encoding"
+		header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 	}
 	if compressed {
-		header.Set(s.encodingHeader(), string(s.config.Compression))
+		header.Set(encoding, string(s.config.Compression))
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(body))
 	if err != nil {
@@ -161,11 +147,4 @@ func (s *exporter) request(ctx context.Context, message []byte) (*http.Request, 
 		header.Set("User-Agent", s.agent)
 	}
 	return request, nil
-}
-
-func (s *exporter) encodingHeader() string {
-	if s.config.Protocol == GRPC {
-		return "Grpc-Encoding"
-	}
-	return "Content-Encoding"
 }

@@ -3,7 +3,6 @@ package otlp
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
@@ -30,21 +29,13 @@ const (
 	scopeObjects = "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/k8sobjectsreceiver"
 )
 
-// The attributes of OpenTelemetry's semantic conventions, and those of the Collector's receivers of
-// Kubernetes.
+// Attributes that several records or both shapes have. Most are those of OpenTelemetry's semantic
+// conventions; k8s.object and k8s.resource are those of the Collector's receivers of Kubernetes.
 const (
-	attrService    = "service.name"
-	attrCluster    = "k8s.cluster.name"
-	attrNamespace  = "k8s.namespace.name"
-	attrEventID    = "cloudevents.event_id"
-	attrEventName  = "event.name"
-	attrDomain     = "event.domain"
-	attrResource   = "k8s.resource.name"
-	attrKind       = "k8s.object.kind"
-	attrName       = "k8s.object.name"
-	attrUID        = "k8s.object.uid"
-	attrAPIVersion = "k8s.object.api_version"
-	attrRevision   = "k8s.object.resource_version"
+	attrNamespace = "k8s.namespace.name"
+	attrEventName = "event.name"
+	attrResource  = "k8s.resource.name"
+	attrObject    = "k8s.object."
 	// ownPrefix is that of the attributes of events that the conventions lack.
 	ownPrefix = "informd."
 )
@@ -53,21 +44,25 @@ const (
 // it; no event overtakes another. The message shares strings with the events, but no data.
 func newData(events []event.Event, shape Shape) *logs.LogsData {
 	data := &logs.LogsData{}
-	var last *logs.ResourceLogs
+	var last *logs.ScopeLogs
 	for i := range events {
 		e := &events[i]
-		as := shape
-		if e.Op.Control() {
-			as = ShapeEvent
+		as := shapeOf(e, shape)
+		if i == 0 || as != shapeOf(&events[i-1], shape) || e.Namespace != events[i-1].Namespace || e.Cluster != events[i-1].Cluster {
+			group := newGroup(e, as)
+			data.ResourceLogs, last = append(data.ResourceLogs, group), group.GetScopeLogs()[0]
 		}
-		group := newGroup(e, as)
-		if last == nil || !sameGroup(last, group) {
-			data.ResourceLogs, last = append(data.ResourceLogs, group), group
-		}
-		scope := last.GetScopeLogs()[0]
-		scope.LogRecords = append(scope.LogRecords, newRecord(e, as))
+		last.LogRecords = append(last.LogRecords, newRecord(e, as))
 	}
 	return data
+}
+
+// shapeOf is the shape of an event: the receiver has no control events.
+func shapeOf(e *event.Event, shape Shape) Shape {
+	if e.Op.Control() {
+		return ShapeEvent
+	}
+	return shape
 }
 
 // newGroup makes the group of an event, without records: its resource is the cluster and the
@@ -77,7 +72,7 @@ func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
 	scope := scopeObjects
 	if shape == ShapeEvent {
 		scope = scopeEvent
-		attributes = append(attributes, attribute(attrService, "informd"), attribute(attrCluster, e.Cluster))
+		attributes = append(attributes, attribute("service.name", "informd"), attribute("k8s.cluster.name", e.Cluster))
 	}
 	if e.Namespace != "" {
 		attributes = append(attributes, attribute(attrNamespace, e.Namespace))
@@ -88,27 +83,14 @@ func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
 	}
 }
 
-func sameGroup(a, b *logs.ResourceLogs) bool {
-	of, with := a.GetResource().GetAttributes(), b.GetResource().GetAttributes()
-	if len(of) != len(with) || a.GetScopeLogs()[0].GetScope().GetName() != b.GetScopeLogs()[0].GetScope().GetName() {
-		return false
-	}
-	for i := range of {
-		if of[i].GetKey() != with[i].GetKey() || of[i].GetValue().GetStringValue() != with[i].GetValue().GetStringValue() {
-			return false
-		}
-	}
-	return true
-}
-
 func newRecord(e *event.Event, shape Shape) *logs.LogRecord {
-	observed := nanoseconds(e.Time)
+	observed := uint64(max(0, e.Time.UnixNano())) // before 1970: unknown
 	if shape == ShapeObjects {
 		return &logs.LogRecord{
 			ObservedTimeUnixNano: observed,
 			Body:                 watched(e),
 			Attributes: []*common.KeyValue{
-				attribute(attrResource, e.Resource), attribute(attrDomain, "k8s"), attribute(attrEventName, e.Name),
+				attribute(attrResource, e.Resource), attribute("event.domain", "k8s"), attribute(attrEventName, e.Name),
 			},
 		}
 	}
@@ -138,57 +120,36 @@ func needsAttention(e *event.Event) bool {
 	return e.Op == event.Gap
 }
 
-// nanoseconds since 1970; what protocol buffers cannot hold is 0, an unknown time.
-func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
-
 // attributesOf are the attributes of the event, by the semantic conventions where they have
 // a name for it. The group has the cluster and the namespace.
 func attributesOf(e *event.Event) []*common.KeyValue {
 	all := make([]*common.KeyValue, 0, 20)
-	add := func(key, value string) {
-		if value != "" {
-			all = append(all, attribute(key, value))
-		}
-	}
+	add := func(key, value string) { all = append(all, attribute(key, value)) }
 	add(attrEventName, e.Type())
 	e.AppendAttributes(func(name, value string) {
 		switch name {
 		case "specversion", "source", "type", "subject", "time", "datacontenttype", "cluster", "namespace", "group":
 			// In other places of the message, or made of other attributes.
 		case "id":
-			add(attrEventID, value)
+			add("cloudevents.event_id", value)
 		case "version":
-			add(attrAPIVersion, apiVersion(e))
+			add(attrObject+"api_version", apiVersion(e))
 		case "resource":
 			add(attrResource, value)
 		case "kind":
-			add(attrKind, value)
-		case "name":
-			add(attrName, value)
-			add(conventional(e, "name"), value)
-		case "uid":
-			add(attrUID, value)
-			add(conventional(e, "uid"), value)
+			add(attrObject+"kind", value)
+		case "name", "uid":
+			add(attrObject+name, value)
+			if own := conventional(e, name); own != "" {
+				add(own, value)
+			}
 		case "resourceversion":
-			add(attrRevision, value)
+			add(attrObject+"resource_version", value)
 		default:
-			all = append(all, &common.KeyValue{Key: ownPrefix + name, Value: typed(name, value)})
+			add(ownPrefix+name, value)
 		}
 	})
 	return all
-}
-
-// typed makes a value of an attribute, of the type that it has in CloudEvents JSON.
-func typed(name, value string) *common.AnyValue {
-	switch name {
-	case "replay":
-		return &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: value == "true"}}
-	case "ordinal", "epoch":
-		if whole, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: whole}}
-		}
-	}
-	return textValue(value)
 }
 
 // conventional is the attribute that the semantic conventions have for the name or the uid of

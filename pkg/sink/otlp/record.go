@@ -45,12 +45,13 @@ const (
 func newData(events []event.Event, shape Shape) *logs.LogsData {
 	data := &logs.LogsData{}
 	var last *logs.ScopeLogs
+	var shared [3]string
 	for i := range events {
 		e := &events[i]
 		as := shapeOf(e, shape)
-		if i == 0 || as != shapeOf(&events[i-1], shape) || e.Namespace != events[i-1].Namespace || e.Cluster != events[i-1].Cluster {
+		if sharing := [3]string{string(as), e.Cluster, e.Namespace}; last == nil || sharing != shared {
 			group := newGroup(e, as)
-			data.ResourceLogs, last = append(data.ResourceLogs, group), group.GetScopeLogs()[0]
+			data.ResourceLogs, last, shared = append(data.ResourceLogs, group), group.GetScopeLogs()[0], sharing
 		}
 		last.LogRecords = append(last.LogRecords, newRecord(e, as))
 	}

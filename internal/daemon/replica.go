@@ -150,12 +150,17 @@ type fenced struct {
 
 // Write implements [sink.Sink]. It waits while the lease cannot be renewed.
 func (f fenced) Write(ctx context.Context, batch []event.Event) (int, error) {
+	return f.WriteAt(ctx, batch, sink.Positions{})
+}
+
+// WriteAt implements [sink.Positioned], also for a sink that does not.
+func (f fenced) WriteAt(ctx context.Context, batch []event.Event, at sink.Positions) (int, error) {
 	held, release, err := f.leading.Hold(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	n, err := f.Sink.Write(held, batch)
+	n, err := sink.WriteAt(held, f.Sink, batch, at)
 	if err != nil && ctx.Err() == nil && held.Err() != nil {
 		err = errors.Join(context.Cause(held), err)
 	}

@@ -101,7 +101,7 @@ func (l *lanes) barrier(ctx context.Context, e event.Event, seq uint64) error {
 	if err := l.window.Empty(ctx); err != nil {
 		return err
 	}
-	return l.out.deliver(ctx, []event.Event{e}, func(int) { l.in.commit(seq) })
+	return l.out.deliver(ctx, []event.Event{e}, nil, func(int) { l.in.commit(seq) })
 }
 
 func (l *lanes) lane(e *event.Event) *lane {
@@ -119,7 +119,7 @@ func (l *lanes) work(ctx context.Context, one *lane) {
 		for _, item := range items {
 			events = append(events, item.Event)
 		}
-		err := l.out.deliver(ctx, events, func(n int) {
+		err := l.out.deliver(ctx, events, nil, func(n int) {
 			l.window.Finish(items[:n], l.in.commit)
 			items = items[n:]
 		})

@@ -55,6 +55,9 @@ type Cursor interface { //nolint:interfacebloat // one reader of the journal, wi
 	Note() string
 	SetNote(note string)
 	KeepGap(e event.Event)
+	Log() string
+	Acknowledged() uint64
+	Acknowledge(seq uint64)
 	Close() error
 }
 
@@ -306,7 +309,7 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 		}
 		last := entries[len(entries)-1].Seq
 		rest = seqs
-		if err = w.deliver(ctx, events, handled); err != nil {
+		if err = w.deliver(ctx, events, seqs, handled); err != nil {
 			return err
 		}
 		in.commit(last)

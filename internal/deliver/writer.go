@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -28,17 +29,18 @@ type writer struct {
 
 // deliver brings all events to the destination or into the dead letters, in
 // order, whatever it takes. It calls handled with the number of events that it
-// is done with, each time some are. The only errors are ctx's.
-func (w *writer) deliver(ctx context.Context, events []event.Event, handled func(n int)) error {
+// is done with, each time some are. Seqs are the sequences of the events, nil with
+// several lanes. The only errors are ctx's.
+func (w *writer) deliver(ctx context.Context, events []event.Event, seqs []uint64, handled func(n int)) error {
 	d := delivery{
-		writer: w, events: events, handled: handled,
+		writer: w, events: events, seqs: seqs, handled: handled,
 		limit: maxBatchEvents, trouble: trouble{runner: w.runner},
 	}
 	for len(d.events) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := w.write(ctx, head(d.events, d.limit))
+		n, err := w.write(ctx, head(d.events, d.limit), d.seqs)
 		d.attempts++
 		if n > 0 {
 			w.runner.health.delivered(n)
@@ -60,6 +62,7 @@ func (w *writer) deliver(ctx context.Context, events []event.Event, handled func
 type delivery struct {
 	writer  *writer
 	events  []event.Event // what is left
+	seqs    []uint64      // of them, or nil
 	handled func(n int)
 	limit   int // of events in a write
 
@@ -75,6 +78,12 @@ type delivery struct {
 // good.
 func (d *delivery) advance(n int, o outcome) {
 	d.writer.runner.requests.handled(d.events[:n], o)
+	if d.seqs != nil {
+		if o == accepted {
+			d.writer.runner.cursor.Acknowledge(slices.Max(d.seqs[:n]))
+		}
+		d.seqs = d.seqs[n:]
+	}
 	d.events, d.attempts, d.panics, d.unknown, d.refused = d.events[n:], 0, 0, 0, time.Time{}
 	d.reset()
 	d.handled(n)
@@ -125,11 +134,15 @@ func head(events []event.Event, limit int) []event.Event {
 
 // write is one attempt. It holds the sink to its contract: the count fits the
 // batch, and a full count comes without an error, a lower one with one.
-func (w *writer) write(ctx context.Context, batch []event.Event) (n int, err error) {
+func (w *writer) write(ctx context.Context, batch []event.Event, seqs []uint64) (n int, err error) {
+	at := sink.Positions{Log: w.runner.cursor.Log(), Acknowledged: w.runner.cursor.Acknowledged()}
+	if seqs != nil {
+		at.Seqs = seqs[:len(batch)]
+	}
 	start := time.Now()
 	err = w.runner.guard(func() error {
 		var err error
-		n, err = w.sink.Write(ctx, batch)
+		n, err = sink.WriteAt(ctx, w.sink, batch, at)
 		return err
 	})
 	w.runner.metrics.write.Observe(time.Since(start).Seconds())

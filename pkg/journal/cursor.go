@@ -42,6 +42,8 @@ type position struct {
 	Until uint64 `json:"until,omitempty"`
 	// Left is when the sink was last open; zero while it is, and after a crash.
 	Left time.Time `json:"left,omitzero"`
+	// Acknowledged is the highest sequence that the destination has acknowledged.
+	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	// Note is the reader's own.
 	Note string `json:"note,omitempty"`
 }
@@ -350,6 +352,29 @@ func (c *Cursor) SetNote(note string) {
 	defer c.mu.Unlock()
 	c.position.Note = note
 	signal(c.journal.dirty)
+}
+
+// Log identifies the log: sequences of another one do not compare with those of this one. A copy of the
+// log has the same.
+func (c *Cursor) Log() string { return c.journal.id }
+
+// Acknowledged returns the highest sequence of an event that the reader's destination has acknowledged,
+// also to an earlier process. After a crash it may be some events behind. It differs from the committed
+// sequence: that passes events that the reader does not deliver, and goes back in a rewind.
+func (c *Cursor) Acknowledged() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position.Acknowledged
+}
+
+// Acknowledge raises Acknowledged to seq. It does not wait: the value is saved with the position.
+func (c *Cursor) Acknowledge(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seq > c.position.Acknowledged {
+		c.position.Acknowledged = seq
+		signal(c.journal.dirty)
+	}
 }
 
 // Close closes the cursor. The journal keeps its position; a temporary one keeps no events for it. A

@@ -377,3 +377,29 @@ func TestSaveOfAFirstPosition(t *testing.T) {
 		t.Errorf("%d bytes were written of a position that is the same", after-before)
 	}
 }
+
+// TestAcknowledged: what a destination has acknowledged stays through restarts, and while the cursor goes back. The log
+// keeps its identity, which no other has.
+func TestAcknowledged(t *testing.T) {
+	l := newLogTest(t)
+	c := l.cursor("sink", journal.FromNow)
+	l.add("added a", "modified a")
+	l.commit(c)
+	c.Acknowledge(2)
+	c.Acknowledge(1)
+	if _, err := c.Rewind(t.Context(), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	id := c.Log()
+	l.restart(true)
+	c = l.cursor("sink", journal.FromNow)
+	if got := c.Acknowledged(); got != 2 {
+		t.Errorf("acknowledged %d, want 2", got)
+	}
+	if c.Log() != id || id == "" {
+		t.Errorf("the log is %q after a restart, and was %q", c.Log(), id)
+	}
+	if other := newLogTest(t).cursor("sink", journal.FromNow).Log(); other == id {
+		t.Errorf("two logs are %q", id)
+	}
+}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -25,6 +26,7 @@ type Journal struct {
 	dir    *disk.Directory // nil in tests
 	timed  *disk.Timed
 	log    *wal.Log
+	id     string // of the log
 	opened time.Time
 	runs   event.Runs
 	guard  guard
@@ -113,12 +115,14 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		return nil, err
 	}
 	log.SetLimit(c.MaxBytes)
-	if err := keepCluster(log, c.Cluster); err != nil {
+	err = keepCluster(log, c.Cluster)
+	id, idErr := keepID(log)
+	if err := errors.Join(err, idErr); err != nil {
 		log.Abandon()
 		return nil, err
 	}
 	j := &Journal{
-		config: c, timed: timed, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		config: c, timed: timed, log: log, id: id, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
 	if err := errors.Join(j.loadAbsent(), j.dropRequests()); err != nil {
@@ -142,6 +146,16 @@ func keepCluster(log *wal.Log, cluster string) error {
 		return fmt.Errorf("its events are of the cluster %q, and the config names %q: set cluster back, or use an empty journal.dir, which begins with a new snapshot", kept.Value, cluster)
 	}
 	return nil
+}
+
+// keepID makes the identity of a new log, and returns that of another.
+func keepID(log *wal.Log) (string, error) {
+	const name = "log"
+	if kept, ok := log.Get(record.Binding, name); ok {
+		return string(kept.Value), nil
+	}
+	id := rand.Text()
+	return id, log.Put(record.Binding, name, []byte(id))
 }
 
 // Cluster is the name of the cluster: see [Config].

@@ -311,7 +311,7 @@ func (c *Cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 		return 0, err
 	}
 	c.mu.Lock()
-	p.Note = c.position.Note
+	p.Note, p.Acknowledged = c.position.Note, c.position.Acknowledged
 	c.position = p
 	c.mu.Unlock()
 	c.restart()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -23,6 +24,12 @@ type destination struct {
 	kept    []event.Event // what a sink kept of its batches
 	room    int           // events it still takes; negative is no limit
 	stalled chan struct{} // closed by heal; nil if not stalled
+
+	// The cursor of a positioned sink.
+	log      string
+	seq      uint64
+	ids      map[string]bool
+	identity int
 }
 
 func (d *destination) put(ctx context.Context, line []byte) error {
@@ -74,6 +81,9 @@ type defect struct {
 	close  func(ctx context.Context) (handled bool)  // instead of closing
 	keep   func(d *destination, batch []event.Event) // after writing
 	order  func(batch []event.Event) []event.Event   // of writing
+
+	forgets bool // that events were lost
+	repeats bool // events
 }
 
 type memorySink struct {
@@ -133,9 +143,10 @@ func (s *memorySink) Close(ctx context.Context) error {
 
 func target(lanes int, bug defect) sinktest.Target {
 	return sinktest.Target{Lanes: lanes, Setup: func(*testing.T) *sinktest.Destination {
-		d := &destination{room: -1}
+		d := &destination{room: -1, ids: map[string]bool{}}
 		return &sinktest.Destination{
-			Open:     func(*testing.T) sink.Sink { return &memorySink{destination: d, defect: bug} },
+			Open:     func(*testing.T) sink.Sink { return &positionedSink{memorySink{destination: d, defect: bug}} },
+			Identity: func() string { return strconv.Itoa(d.identity) },
 			Received: d.received,
 			Break: func(_ *testing.T, after int) {
 				d.mu.Lock()
@@ -163,4 +174,28 @@ func target(lanes int, bug defect) sinktest.Target {
 			},
 		}
 	}}
+}
+
+// positionedSink keeps the cursor in its destination.
+type positionedSink struct{ memorySink }
+
+func (s *positionedSink) WriteAt(ctx context.Context, batch []event.Event, at sink.Positions) (int, error) {
+	d := s.destination
+	if at.Log != d.log {
+		d.log, d.seq = at.Log, 0
+	}
+	if at.Acknowledged > d.seq && !s.defect.forgets {
+		d.identity++
+	}
+	for i := range batch {
+		d.seq = max(d.seq, at.Seqs[i])
+		if d.ids[batch[i].ID] && !s.defect.repeats {
+			continue
+		}
+		if n, err := s.Write(ctx, batch[i:i+1]); n == 0 {
+			return i, err
+		}
+		d.ids[batch[i].ID] = true
+	}
+	return len(batch), nil
 }

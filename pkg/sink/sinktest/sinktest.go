@@ -55,6 +55,12 @@ type Destination struct {
 	Stall func(t *testing.T)
 	// Heal ends what Break or Stall began. Required if one of them is there.
 	Heal func(t *testing.T)
+	// Normalised: the destination keeps data as JSON values and not byte by byte, so only their
+	// meaning is compared.
+	Normalised bool
+	// Identity returns what the sinks that were opened have reported last with [sink.Env.Found]. Only
+	// a [sink.Positioned] needs it.
+	Identity func() string
 	// Poison returns an event that the destination refuses for good. Its object
 	// is not in the samples of this package.
 	Poison func(t *testing.T) event.Event
@@ -82,6 +88,7 @@ func checks(target Target) map[string]check {
 	breaks := func(d *Destination) bool { return d.Break != nil }
 	stalls := func(d *Destination) bool { return d.Stall != nil }
 	poisons := func(d *Destination) bool { return d.Poison != nil }
+	positioned := func(d *Destination) bool { return d.Identity != nil }
 	lanes := func(*Destination) bool { return target.Lanes > 1 }
 	return map[string]check{
 		"order and acknowledgement":           {run: checkOrder},
@@ -100,6 +107,8 @@ func checks(target Target) map[string]check {
 		"permanent failure at the beginning":  {run: checkPoison(0), needs: poisons},
 		"permanent failure inside a batch":    {run: checkPoison(2), needs: poisons},
 		"permanent failure at the end":        {run: checkPoison(4), needs: poisons},
+		"repeated positions":                  {run: checkRepetitions, needs: positioned},
+		"lost events":                         {run: checkLost, needs: positioned},
 		"concurrent batches of other objects": {run: checkLanes(target.Lanes), needs: lanes},
 	}
 }

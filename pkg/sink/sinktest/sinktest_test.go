@@ -106,6 +106,8 @@ func defects() map[string]struct {
 			go func() { <-make(chan struct{}) }()
 			return true
 		}}, "empty_batch"},
+		"repeats events":     {defect{repeats: true}, "repeated_positions"},
+		"keeps its identity": {defect{forgets: true}, "lost_events"},
 		"short without an error": {defect{result: func(n int, _ error) (int, error) {
 			return max(0, n-1), nil
 		}}, "open_again"},

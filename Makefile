@@ -178,7 +178,7 @@ browser: ## install Chromium for the test of the page, if there is none (Debian,
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
 
 .PHONY: extras
-extras: helm browser prometheus kafka interpreters collector ## install and build what the tests of `make test-long` need beside the servers
+extras: helm browser prometheus kafka interpreters collector postgres ## install and build what the tests of `make test-long` need beside the servers
 
 .PHONY: kafka
 kafka: ## fetch Apache Kafka from Maven Central, if it is not in the cache, and Java and Maven if there are none (Debian, as root)
@@ -191,6 +191,13 @@ kafka: ## fetch Apache Kafka from Maven Central, if it is not in the cache, and 
 interpreters: ## install jq, Node and Python for the examples of the exec sink, if there are none (Debian, as root)
 	@command -v jq >/dev/null && command -v node >/dev/null && command -v python3 >/dev/null || { \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends jq nodejs python3; }
+
+.PHONY: postgres
+postgres: ## install PostgreSQL and PgBouncer for the tests of the sink, if they are missing (Debian, as root)
+	@ls /usr/lib/postgresql/*/bin/postgres /usr/sbin/pgbouncer >/dev/null 2>&1 || { \
+		echo '==> postgresql and pgbouncer from the Debian packages (about 60 MB)'; \
+		mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql pgbouncer; }
 
 .PHONY: prometheus
 prometheus: $(PROMETHEUS) ## unpack Prometheus for the test of the alerts from its Debian package

@@ -128,7 +128,7 @@ func TestDocsSinks(t *testing.T) {
 	pages := docsPages(t)
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
-		"hook.secret": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "hook.token": "canary\n", "kafka.password": "canary\n",
+		"hook.secret": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "hook.token": "canary\n", "kafka.password": "canary\n", "postgres.password": "canary\n",
 	} {
 		write(t, name, text)
 	}

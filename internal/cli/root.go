@@ -31,7 +31,7 @@ const exitsKey = "exits"
 func exitCodes(text string) map[string]string { return map[string]string{exitsKey: text} }
 
 const rootLong = `informd streams every change of the Kubernetes resources in its config to sinks such as
-NATS, Kafka, webhooks and files.
+NATS, Kafka, PostgreSQL, webhooks and files.
 
 An environment variable can set each single value of the config outside of resources and
 sinks: INFORMD_LOG_LEVEL sets log.level. A flag overrides the variable, and the variable

@@ -23,7 +23,7 @@ type Config struct {
 	// Warnings lists settings that are allowed and probably not intended.
 	Warnings Errors `yaml:"-"`
 	// Cluster is the name of the cluster, in every event and subject. It is required with a
-	// nats, kafka, otlp or webhook sink. Otherwise the default is "default".
+	// nats, kafka, otlp, postgres or webhook sink. Otherwise the default is "default".
 	Cluster    string     `yaml:"cluster"`
 	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// Resources lists what informd watches: an entry for each resource or wildcard. There is

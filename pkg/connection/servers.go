@@ -3,7 +3,7 @@
 //
 // The package decodes nothing and connects to nothing: it checks the keys that all types
 // have in common, and reads the files that the keys name. Each type defines the form of its
-// addresses and the keys of auth that its servers understand. Packages nats, kafka and
+// addresses and the keys of auth that its servers understand. Packages nats, kafka, postgres and
 // webhook call it, and the config decodes into its types.
 package connection
 

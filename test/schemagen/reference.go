@@ -22,7 +22,7 @@ type Reference struct {
 const referenceHead = "# Configuration\n\n" +
 	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same texts.\n\n" +
 	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
-	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka, otlp or webhook sink.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
+	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka, otlp, postgres or webhook sink.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
 	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
 	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n" +
 	"An empty variable counts as not set, with a warning. Only `INFORMD_ADMIN_LISTEN` and `INFORMD_ADMIN_SOCKET` may be empty: they then turn off what they set.\n\n" +

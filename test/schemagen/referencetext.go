@@ -15,21 +15,22 @@ import (
 // basicKeys are the keys of the first tier, by section.
 func basicKeys() map[string][]string {
 	return map[string][]string{
-		"cluster":       {"cluster"},
-		"kubernetes":    {"kubeconfig", "context"},
-		"resources":     {"resource", "group", "version", "namespaces", "labelSelector", "fieldSelector"},
-		"sinks":         {"name", "type", "match", "match[].group", "match[].resource", "match[].namespaces", "match[].ops"},
-		"sinks/stdout":  {"format"},
-		"sinks/exec":    {"command", "ack", "env"},
-		"sinks/file":    {"path", "maxBytes", "maxFiles"},
-		"sinks/nats":    {"servers", "auth", "tls", "subjectPrefix"},
-		"sinks/kafka":   {"servers", "auth", "tls", "topic"},
-		"sinks/otlp":    {"url", "protocol", "shape", "auth", "allowHTTP"},
-		"sinks/webhook": {"url", "auth", "signing", "signing.keyFile"},
-		"journal":       {"type", "dir", "maxBytes"},
-		"replicas":      {"lease"},
-		"admin":         {"listen"},
-		"log":           {"level", "format"},
+		"cluster":        {"cluster"},
+		"kubernetes":     {"kubeconfig", "context"},
+		"resources":      {"resource", "group", "version", "namespaces", "labelSelector", "fieldSelector"},
+		"sinks":          {"name", "type", "match", "match[].group", "match[].resource", "match[].namespaces", "match[].ops"},
+		"sinks/stdout":   {"format"},
+		"sinks/exec":     {"command", "ack", "env"},
+		"sinks/file":     {"path", "maxBytes", "maxFiles"},
+		"sinks/nats":     {"servers", "auth", "tls", "subjectPrefix"},
+		"sinks/kafka":    {"servers", "auth", "tls", "topic"},
+		"sinks/otlp":     {"url", "protocol", "shape", "auth", "allowHTTP"},
+		"sinks/postgres": {"servers", "database", "auth", "tls", "retention"},
+		"sinks/webhook":  {"url", "auth", "signing", "signing.keyFile"},
+		"journal":        {"type", "dir", "maxBytes"},
+		"replicas":       {"lease"},
+		"admin":          {"listen"},
+		"log":            {"level", "format"},
 	}
 }
 

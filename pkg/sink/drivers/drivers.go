@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/otlp"
+	"github.com/informd/informd/pkg/sink/postgres"
 	"github.com/informd/informd/pkg/sink/stdout"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -22,6 +23,7 @@ func All() []sink.Driver {
 		kafka.Driver(),
 		nats.Driver(),
 		otlp.Driver(),
+		postgres.Driver(),
 		stdout.Driver(),
 		webhook.Driver(),
 	}

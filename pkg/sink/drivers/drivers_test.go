@@ -24,10 +24,10 @@ func TestAllTypes(t *testing.T) {
 			t.Errorf("%s has %d lanes, want at least 1", d.Type, d.Lanes)
 		}
 	}
-	if diff := cmp.Diff([]string{"kafka", "nats", "otlp", "webhook"}, remote); diff != "" {
+	if diff := cmp.Diff([]string{"kafka", "nats", "otlp", "postgres", "webhook"}, remote); diff != "" {
 		t.Errorf("types whose sinks send to where other clusters may send, too (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"exec", "file", "kafka", "nats", "otlp", "stdout", "webhook"}, types); diff != "" {
+	if diff := cmp.Diff([]string{"exec", "file", "kafka", "nats", "otlp", "postgres", "stdout", "webhook"}, types); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)
 	}
 }

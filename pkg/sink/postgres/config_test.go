@@ -1,0 +1,134 @@
+package postgres_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/postgres"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+const canary = "canary-5d1e"
+
+// config is a valid one, changed.
+func config(t *testing.T, change func(c *postgres.Config)) *postgres.Config {
+	t.Helper()
+	c, ok := postgres.Driver().New().(*postgres.Config)
+	if !ok {
+		t.Fatalf("the options are %T", postgres.Driver().New())
+	}
+	c.Servers, c.Database, c.Auth.Username = connection.NewServers("127.0.0.1:5432"), "db", "informd"
+	change(c)
+	return c
+}
+
+func TestValidate(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *postgres.Config)
+		want   []string
+	}{
+		"valid":          {func(*postgres.Config) {}, nil},
+		"a certificate":  {func(c *postgres.Config) { c.TLS = connection.TLS{CertFile: "c", KeyFile: "k"} }, nil},
+		"no database":    {func(c *postgres.Config) { c.Database = "" }, []string{"database"}},
+		"a URL":          {func(c *postgres.Config) { c.Servers = connection.NewServers("postgres://u:" + canary + "@host/db") }, []string{"servers"}},
+		"port 0":         {func(c *postgres.Config) { c.Servers = connection.NewServers("a:0", "b") }, []string{"servers[0]"}},
+		"a quoted name":  {func(c *postgres.Config) { c.Schema = `a"b` }, []string{"schema"}},
+		"a system name":  {func(c *postgres.Config) { c.Schema = "pg_catalog" }, []string{"schema"}},
+		"no user":        {func(c *postgres.Config) { c.Auth.Username = "" }, []string{"auth"}},
+		"short history":  {func(c *postgres.Config) { c.Retention.Age = time.Second }, []string{"retention.age"}},
+		"negative":       {func(c *postgres.Config) { c.Retention = postgres.Retention{Age: -1, PerObject: -1} }, []string{"retention.age", "retention.perObject"}},
+		"half a pair":    {func(c *postgres.Config) { c.TLS.CertFile = "c" }, []string{"tls"}},
+		"no password":    {func(c *postgres.Config) { c.Auth.Token = sink.NewSecret(canary) }, []string{"auth.token"}},
+		"shown password": {exposed, []string{"auth"}},
+		"allowed":        {func(c *postgres.Config) { exposed(c); c.AllowInsecureAuth = true }, nil},
+		"encrypted":      {func(c *postgres.Config) { exposed(c); c.TLS.Enabled = new(true) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var keys []string
+			for _, p := range config(t, test.change).Validate() {
+				keys = append(keys, p.Key)
+				if strings.Contains(p.Message, canary) {
+					t.Errorf("a secret shows: %s", p.Message)
+				}
+			}
+			if diff := cmp.Diff(test.want, keys); diff != "" {
+				t.Errorf("keys with problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// exposed sends a password to another machine.
+func exposed(c *postgres.Config) {
+	c.Servers = connection.NewServers("db.example.com")
+	c.Auth.Password = sink.NewSecret(canary)
+}
+
+func TestExposed(t *testing.T) {
+	c := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers("127.0.0.1", "db.example.com") })
+	if key, host := c.Exposed(); key != "servers[1]" || host != "db.example.com" {
+		t.Errorf("exposed: %q, %q", key, host)
+	}
+	c.TLS.Enabled = new(true)
+	if key, host := c.Exposed(); key != "" || host != "" {
+		t.Errorf("exposed with TLS: %q, %q", key, host)
+	}
+}
+
+// TestOpenChecksFiles: a sink with an unreadable file does not open, and the error names the key and the file.
+func TestOpenChecksFiles(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, change := range map[string]func(c *postgres.Config){
+		"auth.passwordFile": func(c *postgres.Config) { c.Auth.PasswordFile = missing },
+		"tls.caFile":        func(c *postgres.Config) { c.TLS.CAFile = missing },
+	} {
+		_, err := config(t, change).Open(t.Context(), sinktest.Env(t))
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
+// TestEnvironmentDoesNotCount: neither the environment of libpq nor its files change the connection.
+func TestEnvironmentDoesNotCount(t *testing.T) {
+	for _, name := range []string{"PGSSLMODE", "PGTARGETSESSIONATTRS", "PGPORT", "PGCONNECT_TIMEOUT"} {
+		t.Setenv(name, "nonsense")
+	}
+	t.Setenv("PGPASSFILE", filepath.Join(t.TempDir(), "passfile"))
+	if err := os.WriteFile(os.Getenv("PGPASSFILE"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config(t, func(*postgres.Config) {}).Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnreachable: a server that refuses connections is an error that passes.
+func TestUnreachable(t *testing.T) {
+	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers("127.0.0.1:1") }).Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.Write(t.Context(), sinktest.Events(3))
+	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
+		t.Errorf("Write returned %d, %v", n, err)
+	}
+	if shown := fmt.Sprint(err); strings.Contains(shown, "informd/") {
+		t.Errorf("the error shows more than the address: %s", shown)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+const (
+	// maxPerObject bounds retention.perObject: for each row, that many others are counted.
+	maxPerObject = 100_000
+	// retainRows is how many rows of history one step looks at.
+	retainRows = 2_000
+	// retainPause is between the end of one round through history and the next.
+	retainPause = 5 * time.Minute
+)
+
+// retainer deletes old rows of history in rounds, one step after each transaction. So it takes its turn
+// with the events, and needs no connection of its own.
+type retainer struct {
+	limits Retention
+	next   int64     // the position where the next step begins
+	rests  time.Time // until then
+}
+
+// step looks at the next rows. Whatever fails, a later step repeats: an event that was written stays so.
+func (r *retainer) step(ctx context.Context, t *tables) {
+	if r.limits == (Retention{}) || time.Now().Before(r.rests) {
+		return
+	}
+	results, err := t.exec(ctx, statement{retainSQL, []string{
+		t.env.Cluster, strconv.FormatInt(r.next, 10), strconv.Itoa(retainRows),
+		strconv.FormatFloat(r.limits.Age.Seconds(), 'f', 0, 64), strconv.Itoa(r.limits.PerObject),
+	}})
+	if err != nil {
+		t.env.Logger.Warn("old rows of history not deleted; trying again later", "err", err)
+		r.rests = time.Now().Add(retainPause)
+		return
+	}
+	last := results[0].Rows[0][0]
+	if last == nil { // the end
+		r.next, r.rests = 0, time.Now().Add(retainPause)
+		return
+	}
+	if position, err := strconv.ParseInt(string(last), 10, 64); err == nil {
+		r.next = position + 1
+	}
+}
+
+// retainSQL deletes, of some rows from a position on, the older ones: by age if the object has a newer
+// row of that age or does not exist, and by the number of newer rows of the object. It returns the last
+// position, NULL behind the end.
+const retainSQL = `WITH rows AS (
+		SELECT * FROM schema.history WHERE cluster = $1 AND position >= $2::bigint ORDER BY position LIMIT $3::bigint
+	), old AS (
+		DELETE FROM schema.history h USING rows r
+		WHERE h.cluster = r.cluster AND h.position = r.position AND (
+			$4::bigint > 0 AND r.time < now() - $4::bigint * interval '1 second' AND (
+				r.uid = '' OR r.op IN ('deleted', 'left') OR EXISTS (
+					SELECT FROM schema.history n WHERE n.cluster = r.cluster AND n.name = r.name AND n.namespace = r.namespace
+						AND n.resource = r.resource AND n.api_group = r.api_group AND n.position > r.position
+						AND n.time < now() - $4::bigint * interval '1 second'))
+			OR $5::bigint > 0 AND r.uid <> '' AND $5::bigint <= (
+				SELECT count(*) FROM (
+					SELECT FROM schema.history n WHERE n.cluster = r.cluster AND n.name = r.name AND n.namespace = r.namespace
+						AND n.resource = r.resource AND n.api_group = r.api_group AND n.position > r.position
+					LIMIT $5::bigint) newer))
+	)
+	SELECT max(position) FROM rows`

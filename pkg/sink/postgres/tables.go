@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// transactionTimeout bounds one transaction, with the connection that it may need. The server ends
+	// what takes longer by itself.
+	transactionTimeout = 60 * time.Second
+	// maxKey is the most bytes of what an index has of an event: a page of PostgreSQL takes some more.
+	maxKey = 2_500
+)
+
+// tables is the sink: the tables of one schema.
+type tables struct {
+	options *Config
+	env     sink.Env
+
+	conn     *pgconn.PgConn // nil before the first Write and after a failure
+	prepared bool           // the tables exist
+	buffer   []byte
+	row      []field
+	retain   retainer
+	// identity and position are those of the last transaction.
+	identity string
+	position int64
+}
+
+func newTables(c *Config, env sink.Env) *tables {
+	return &tables{options: c, env: env, retain: retainer{limits: c.Retention}}
+}
+
+// Write implements [sink.Sink].
+func (t *tables) Write(ctx context.Context, batch []event.Event) (int, error) {
+	return t.WriteAt(ctx, batch, sink.Positions{})
+}
+
+// WriteAt implements [sink.Positioned]. A batch is one transaction, or, if the server refuses that for what
+// is in it, one for each event.
+func (t *tables) WriteAt(ctx context.Context, batch []event.Event, at sink.Positions) (int, error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	if at.Seqs == nil {
+		at.Seqs = make([]uint64, len(batch))
+	}
+	for i := range batch {
+		if err := checkKey(t.env.Cluster, &batch[i]); err != nil {
+			if i == 0 {
+				return 0, err
+			}
+			n, writeErr := t.WriteAt(ctx, batch[:i], part(at, 0, i))
+			return n, errors.Join(writeErr, onlyIf(n == i, err))
+		}
+	}
+	err := t.transact(ctx, batch, at, false)
+	switch {
+	case err == nil:
+		return len(batch), nil
+	case !refused(err):
+		return 0, explain(err)
+	case len(batch) == 1:
+		return t.writeRefused(ctx, batch, at, err)
+	}
+	for i := range batch {
+		if _, err := t.WriteAt(ctx, batch[i:i+1], part(at, i, i+1)); err != nil {
+			return i, err
+		}
+	}
+	return len(batch), nil
+}
+
+// writeRefused writes a single event that the server has refused as text, if the event is the reason.
+func (t *tables) writeRefused(ctx context.Context, one []event.Event, at sink.Positions, reason error) (int, error) {
+	if !unstorable(reason) {
+		return 0, sink.Unknown(explain(reason))
+	}
+	err := t.transact(ctx, one, at, true)
+	switch {
+	case err == nil:
+		return 1, nil
+	case unstorable(err):
+		return 0, sink.Permanent(fmt.Errorf("the server refuses the event: %w", explain(err)))
+	}
+	return 0, explain(err)
+}
+
+func part(at sink.Positions, from, to int) sink.Positions {
+	at.Seqs = at.Seqs[from:to]
+	return at
+}
+
+func onlyIf(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+// checkKey refuses an event that no index can have.
+func checkKey(cluster string, e *event.Event) error {
+	if size := len(cluster) + len(e.Group) + len(e.Resource) + len(e.Namespace) + len(e.Name); max(size, len(e.ID), len(e.Target)) > maxKey {
+		return sink.Permanent(fmt.Errorf("the names of the object have %d bytes, more than the %d that an index of PostgreSQL takes", size, maxKey))
+	}
+	return nil
+}
+
+// place is the row of the table cursors, locked until the end of the transaction.
+type place struct {
+	sink, identity, log string
+	sequence            uint64
+	position            int64
+	// adopted: the sequence was one of another log.
+	adopted bool
+}
+
+// transact writes the events, what follows from them, and the position in one transaction. Raw has it
+// store the events as text.
+func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Positions, raw bool) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	defer cancel()
+	if err := t.connected(ctx); err != nil {
+		return orContext(ctx, err)
+	}
+	p, err := t.begin(ctx, at)
+	if err == nil {
+		err = t.write(ctx, &p, batch, at.Seqs, raw)
+	}
+	if err != nil {
+		t.rollback(ctx)
+		return err
+	}
+	if t.env.Found != nil {
+		t.env.Found(p.identity)
+	}
+	t.identity, t.position = p.identity, p.position
+	t.retain.step(ctx, t)
+	return nil
+}
+
+// begin begins a transaction and compares the position of the destination with what informd knows.
+func (t *tables) begin(ctx context.Context, at sink.Positions) (place, error) {
+	results, err := t.exec(ctx,
+		statement{sql: "BEGIN"},
+		// A connection that is cut off without a word must not hold the lock of the row for long.
+		statement{sql: "SET LOCAL idle_in_transaction_session_timeout = '30s'"},
+		statement{sql: "SET LOCAL lock_timeout = '40s'"},
+		statement{sql: fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(transactionTimeout.Seconds()))},
+		statement{sql: "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"},
+		statement{
+			sql: `INSERT INTO schema.cursors (cluster, sink, identity, log, sequence, position) VALUES ($1, $2, $3, $4, 0, 0)
+				ON CONFLICT DO NOTHING`,
+			args: []string{t.env.Cluster, t.env.Name, rand.Text(), at.Log},
+		},
+		statement{
+			sql:  "SELECT sink, identity, log, sequence, position FROM schema.cursors WHERE cluster = $1 FOR UPDATE",
+			args: []string{t.env.Cluster},
+		})
+	if err != nil {
+		return place{}, fmt.Errorf("begin a transaction: %w", err)
+	}
+	rows := results[len(results)-1].Rows
+	if len(rows) != 1 {
+		return place{}, fmt.Errorf("read the position: the table cursors has %d rows for the cluster %s", len(rows), t.env.Cluster)
+	}
+	p := place{sink: string(rows[0][0]), identity: string(rows[0][1]), log: string(rows[0][2])}
+	var errs [2]error
+	p.sequence, errs[0] = strconv.ParseUint(string(rows[0][3]), 10, 64)
+	p.position, errs[1] = strconv.ParseInt(string(rows[0][4]), 10, 64)
+	if err := errors.Join(errs[:]...); err != nil {
+		return p, fmt.Errorf("read the position: %w", err)
+	}
+	if p.sink != t.env.Name {
+		return p, fmt.Errorf("schema %s has the events of the cluster %s from the sink %q: set schema to another name; to continue the tables under this sink, "+
+			"update the column sink of the table cursors", t.options.Schema, t.env.Cluster, p.sink)
+	}
+	t.compare(&p, at)
+	return p, nil
+}
+
+// compare notices a log that the tables do not know, and tables that have lost events.
+func (t *tables) compare(p *place, at sink.Positions) {
+	known := p.sequence
+	if at.Log != "" && p.log != at.Log {
+		p.log, p.sequence, p.adopted = at.Log, 0, true
+		known = 0
+	}
+	if at.Acknowledged <= known && (p.identity != t.identity || p.position >= t.position) {
+		return
+	}
+	t.env.Logger.Warn("tables lack events that they had; informd repeats every object", "schema", t.options.Schema,
+		"has", known, "had", at.Acknowledged, "next", "their history has a gap: check backups and replicas of the database")
+	p.identity = rand.Text()
+}
+
+// rollback ends a transaction that has failed. It gives up a connection that does not answer.
+func (t *tables) rollback(ctx context.Context) {
+	if t.conn == nil || t.conn.IsClosed() {
+		return
+	}
+	if _, err := t.exec(ctx, statement{sql: "ROLLBACK"}); err != nil || t.conn.TxStatus() != 'I' {
+		// The next transaction makes another connection, or says why not.
+		_ = t.disconnect(ctx)
+	}
+}
+
+// Close implements [sink.Sink].
+func (t *tables) Close(ctx context.Context) error { return t.disconnect(ctx) }

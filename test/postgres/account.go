@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// account is the user that the servers run as; nil is that of this process.
+type account struct{ uid, gid int }
+
+// unprivileged returns another user if this one is root.
+func unprivileged() (*account, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil //nolint:nilnil // this user will do
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.Atoi(u.Uid)
+		gid, gidErr := strconv.Atoi(u.Gid)
+		return &account{uid, gid}, errors.Join(uidErr, gidErr)
+	}
+	return nil, errors.New("there is neither a user postgres nor a user nobody")
+}
+
+func (a *account) credential() *syscall.Credential {
+	if a == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
+}
+
+// own gives a file to the user.
+func (a *account) own(path string) error {
+	if a == nil {
+		return nil
+	}
+	return os.Chown(path, a.uid, a.gid)
+}
+
+// findBinaries returns the directory of the newest PostgreSQL.
+func findBinaries() (string, error) {
+	if dir := os.Getenv("POSTGRES_BIN"); dir != "" {
+		return dir, nil
+	}
+	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err == nil && len(all) == 0 {
+		err = errors.New("no /usr/lib/postgresql/*/bin")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find PostgreSQL: %w: run make postgres, or set POSTGRES_BIN", err)
+	}
+	return filepath.Dir(slices.Max(all)), nil
+}

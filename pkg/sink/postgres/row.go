@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"unicode/utf8"
@@ -81,28 +82,26 @@ func appendRow(dst []field, e *event.Event, raw bool) []field {
 // if there is none. Has reports whether final is there.
 func splitData(e *event.Event) (object, more []byte, final, has bool) {
 	object = e.Object()
-	if e.Op == event.Deleted && e.Data != nil {
-		final, has = strings.HasSuffix(string(e.Data[max(0, len(e.Data)-len(finalEnd)):]), finalEnd), true
-	}
 	if object == nil {
-		if has || e.Data == nil {
-			return nil, nil, final, has
+		if bytes.Equal(e.Data, event.IdentityData()) {
+			return nil, nil, false, true
 		}
 		return nil, e.Data, false, false
 	}
-	end := len(`}`)
-	if has {
-		end = len(event.CloseDeletedData(nil, final))
+	before, final := bytes.CutSuffix(e.Data, []byte(`,"final":true}`))
+	has = final
+	if !final {
+		if before, has = bytes.CutSuffix(e.Data, []byte(`,"final":false}`)); !has {
+			before = e.Data[:len(e.Data)-1]
+		}
 	}
 	// A comma ends what precedes the object.
-	if before := e.Data[:len(e.Data)-end-len(object)-len(`"object":`)]; len(before) > 1 {
-		more = append(append(make([]byte, 0, len(before)), before[:len(before)-1]...), '}')
+	before = before[:len(before)-len(object)-len(`"object":`)]
+	if len(before) > 1 {
+		more = append(bytes.Clone(before[:len(before)-1]), '}')
 	}
 	return object, more, final, has
 }
-
-// finalEnd ends the data of a deletion with the last state.
-const finalEnd = `,"final":true}`
 
 // clean replaces what a text of PostgreSQL cannot hold.
 func clean(s string) string {

@@ -17,7 +17,7 @@ func TestStorable(t *testing.T) {
 		`{"a":"\ud83d"}`:                    false,
 		`{"a":"\ude00"}`:                    false,
 		`{"a":"\ud83d\u0041"}`:              false,
-		`{"a":"\ud83d"`:                      false,
+		`{"a":"\ud83d"`:                     false,
 		`{"a":1e10}`:                        true,
 		`{"a":-1.5E-300}`:                   true,
 		`{"a":1e20000}`:                     false,

@@ -42,7 +42,7 @@ func (o operator) VerifySink(ctx context.Context, name string) (admin.SinkVerdic
 	}
 	holder, ok := one.config.Options.(sink.Holder)
 	if !ok {
-		return admin.SinkVerdict{}, admin.Unknown("the destination of sink %s, of type %s, cannot be read; that of a nats sink with jetstream: true can", name, one.config.Type)
+		return admin.SinkVerdict{}, admin.Unknown("the destination of sink %s, of type %s, cannot be read; that of a postgres sink, or of a nats sink with jetstream: true, can", name, one.config.Type)
 	}
 	v := newSinkCheck(p, one)
 	known := p.manager.Known(ctx)

@@ -113,6 +113,15 @@ func TestTablesUnderFaults(t *testing.T) {
 // checkObjects compares the table objects with lists of the API server.
 func (r *databaseRig) checkObjects(t *testing.T, schema string) {
 	t.Helper()
+	rows, different := r.compareObjects(t, schema)
+	for _, one := range different {
+		t.Error(one)
+	}
+	t.Logf("%d rows in %s.objects, %d differ", rows, schema, len(different))
+}
+
+func (r *databaseRig) compareObjects(t *testing.T, schema string) (rows int, different []string) {
+	t.Helper()
 	want := map[string]string{}
 	for _, k := range r.kinds {
 		list, err := r.client.Resource(k.gvr).Namespace(k.namespace).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
@@ -129,14 +138,12 @@ func (r *databaseRig) checkObjects(t *testing.T, schema string) {
 			uid || ' ' || revision || ' ' || (object #>> '{metadata,resourceVersion}') FROM %s.objects`, schema)) {
 		got[strings.Join(row[:4], "/")] = row[4]
 	}
-	different := 0
-	for key := range maps.Keys(union(want, got)) {
+	for key := range union(want, got) {
 		if got[key] != want[key] {
-			different++
-			t.Errorf("%s: the row is %q, the object %q", key, got[key], want[key])
+			different = append(different, fmt.Sprintf("%s: the row is %q, the object %q", key, got[key], want[key]))
 		}
 	}
-	t.Logf("%d rows in %s.objects, %d differ", len(got), schema, different)
+	return len(got), different
 }
 
 func union(a, b map[string]string) map[string]string {
@@ -176,4 +183,58 @@ func (r *databaseRig) checkHistory(t *testing.T, schema string) {
 		}
 	}
 	t.Logf("%d events in %s.history, %d of them changes; %d changes in the file", len(rows), schema, counted, len(want))
+}
+
+// TestLostTables: a database that was restored from a backup, and one whose tables were dropped, get every object again,
+// and a gap. That holds for a restore while informd runs, and while it is down.
+func TestLostTables(t *testing.T) {
+	r := startDatabaseRig(t)
+	r.informd.start()
+	r.informd.waitForLive(len(r.kinds))
+	ctx := t.Context()
+	lose := map[string]func() error{
+		"1 restored while running": func() error { return r.server.Restore(ctx) },
+		"2 restored while down": func() error {
+			r.informd.stop()
+			err := r.server.Restore(ctx)
+			r.informd.start()
+			return err
+		},
+		"3 dropped": func() error {
+			_, err := r.server.TryQuery(ctx, "DROP SCHEMA direct CASCADE; DROP SCHEMA pooled CASCADE")
+			return err
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(lose)) {
+		t.Run(name, func(t *testing.T) {
+			r.write(10)
+			r.informd.waitForLive(len(r.kinds))
+			if err := r.server.Backup(ctx); err != nil {
+				t.Fatal(err)
+			}
+			r.write(10)
+			r.informd.waitForLive(len(r.kinds))
+			if err := lose[name](); err != nil {
+				t.Fatal(err)
+			}
+			w := newWriter(r.client, r.kinds[1], r.ledger, 5)
+			if err := w.create(ctx, "after-"+name[:1]); err != nil {
+				t.Fatal(err)
+			}
+			for _, schema := range []string{"direct", "pooled"} {
+				eventually(t, "the gap is in the tables", func() bool {
+					rows, err := r.server.TryQuery(ctx, "SELECT 1 FROM "+schema+".gaps WHERE reason = 'destination'")
+					return err == nil && len(rows) > 0
+				})
+				eventually(t, "every object is in the tables", func() bool {
+					_, different := r.compareObjects(t, schema)
+					return len(different) == 0
+				})
+				r.informd.must("verify", "--sink", schema)
+			}
+			if _, err := r.server.TryQuery(ctx, "DELETE FROM direct.gaps; DELETE FROM pooled.gaps"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

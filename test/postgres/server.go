@@ -173,6 +173,23 @@ func (s *Server) Stop() error {
 	return errors.Join(syscall.Kill(s.process.PID(), syscall.SIGINT), s.process.Stop())
 }
 
+// Backup copies the data of the server, which is down meanwhile.
+func (s *Server) Backup(ctx context.Context) error {
+	return errors.Join(s.Stop(), copyDir(ctx, s.data, s.dir.Join("home", "backup")), s.Start(ctx))
+}
+
+// Restore has the server continue with the data of the last Backup.
+func (s *Server) Restore(ctx context.Context) error {
+	return errors.Join(s.Kill(), os.RemoveAll(s.data), copyDir(ctx, s.dir.Join("home", "backup"), s.data), s.Start(ctx))
+}
+
+func copyDir(ctx context.Context, from, to string) error {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the data: %w: %s", err, out)
+	}
+	return nil
+}
+
 // Kill ends the server and all its processes at once.
 func (s *Server) Kill() error {
 	children := s.children()

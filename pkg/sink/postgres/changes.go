@@ -1,12 +1,29 @@
 package postgres
 
 import (
+	_ "embed"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/informd/informd/pkg/event"
+)
+
+// Statements about events by their positions in history. "schema." is replaced.
+var (
+	//go:embed sql/end.sql
+	endSQL string
+	//go:embed sql/state.sql
+	stateSQL string
+	//go:embed sql/begin.sql
+	beginSQL string
+	//go:embed sql/synced.sql
+	syncedSQL string
+	//go:embed sql/close.sql
+	closeSQL string
+	//go:embed sql/gap.sql
+	gapSQL string
 )
 
 // changes are what the events of a batch change in the tables beside history, by their positions there.
@@ -66,55 +83,3 @@ func (c *changes) statements() []statement {
 	}
 	return append(all, c.control...)
 }
-
-// Both are about events by their positions. A redelivered event changes nothing that is newer.
-const (
-	endSQL = `DELETE FROM schema.objects o USING schema.history h
-		WHERE h.cluster = $1 AND h.position = ANY ($2::bigint[]) AND h.op IN ('deleted', 'left')
-			AND o.cluster = h.cluster AND o.api_group = h.api_group AND o.resource = h.resource
-			AND o.namespace = h.namespace AND o.name = h.name AND o.uid = h.uid
-			AND (NOT h.redelivered OR (o.epoch, o.revision, o.ordinal) <= (h.epoch, h.revision, h.ordinal))`
-
-	stateSQL = `INSERT INTO schema.objects AS o (cluster, api_group, resource, namespace, name, uid, version, kind, revision, epoch, ordinal,
-			labels, owner_kind, owner_uid, created, changed, position, object, raw)
-		SELECT h.cluster, h.api_group, h.resource, h.namespace, h.name, h.uid, h.version, h.kind, h.revision, h.epoch, h.ordinal,
-			m -> 'labels', owner ->> 'kind', owner ->> 'uid',
-			CASE WHEN m ->> 'creationTimestamp' ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$' THEN (m ->> 'creationTimestamp')::timestamptz END,
-			h.time, CASE WHEN h.redelivered THEN 0 ELSE h.position END, h.object, h.raw
-		FROM schema.history h
-		CROSS JOIN LATERAL (SELECT h.object -> 'metadata' AS m OFFSET 0) metadata
-		LEFT JOIN LATERAL (
-			SELECT owner FROM jsonb_array_elements(CASE WHEN jsonb_typeof(m -> 'ownerReferences') = 'array' THEN m -> 'ownerReferences' END) owner
-			ORDER BY (owner ->> 'controller' = 'true') DESC NULLS LAST LIMIT 1
-		) owners ON true
-		WHERE h.cluster = $1 AND h.position = ANY ($2::bigint[]) AND h.op NOT IN ('deleted', 'left')
-			AND (NOT h.redelivered OR NOT EXISTS (
-				SELECT FROM schema.history d
-				WHERE d.cluster = h.cluster AND d.id >= h.uid || ':' AND d.id < h.uid || ';' AND d.op IN ('deleted', 'left')
-					AND (d.epoch, d.revision, d.ordinal) > (h.epoch, h.revision, h.ordinal)))
-		ON CONFLICT (cluster, api_group, resource, namespace, name) DO UPDATE SET uid = excluded.uid, version = excluded.version,
-			kind = excluded.kind, revision = excluded.revision, epoch = excluded.epoch, ordinal = excluded.ordinal, labels = excluded.labels,
-			owner_kind = excluded.owner_kind, owner_uid = excluded.owner_uid, created = excluded.created, changed = excluded.changed,
-			position = greatest(o.position, excluded.position), object = excluded.object, raw = excluded.raw
-		WHERE excluded.position > 0 OR (o.epoch, o.revision, o.ordinal) <= (excluded.epoch, excluded.revision, excluded.ordinal)`
-)
-
-// The control events, by position.
-const (
-	beginSQL = `INSERT INTO schema.snapshots (cluster, target, run, position)
-		SELECT cluster, target, run, position FROM schema.history WHERE cluster = $1 AND position = $2::bigint
-		ON CONFLICT DO NOTHING`
-
-	// Every object that exists has had an event since the beginning of its snapshot.
-	syncedSQL = `DELETE FROM schema.objects o USING schema.history h, schema.snapshots s
-		WHERE h.cluster = $1 AND h.position = $2::bigint AND s.cluster = h.cluster AND s.target = h.target AND s.run = h.run
-			AND o.cluster = h.cluster AND o.api_group = h.api_group AND o.resource = h.resource AND o.position < s.position`
-
-	closeSQL = `DELETE FROM schema.snapshots s USING schema.history h
-		WHERE h.cluster = $1 AND h.position = $2::bigint AND s.cluster = h.cluster AND s.target = h.target AND s.run <= h.run`
-
-	gapSQL = `INSERT INTO schema.gaps (cluster, id, target, time, from_revision, to_revision, reason, recovered, trimmed)
-		SELECT cluster, id, target, time, $3::numeric, $4::numeric, $5, $6, $7::numeric FROM schema.history
-		WHERE cluster = $1 AND position = $2::bigint
-		ON CONFLICT DO NOTHING`
-)

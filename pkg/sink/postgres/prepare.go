@@ -8,14 +8,18 @@ import (
 	"strings"
 )
 
-// schemaVersion is that of schema.sql. A later version adds statements that lead from one to the next.
+// schemaVersion is that of sql/schema.sql. A later version adds statements that lead from one to the next.
 const schemaVersion = 1
 
 // schemaLock is the advisory lock under which the schema is made: any number that no other program has.
 const schemaLock = "7598798437221093741"
 
-//go:embed schema.sql
-var schemaSQL string
+var (
+	//go:embed sql/schema.sql
+	schemaSQL string
+	//go:embed sql/version.sql
+	versionSQL string
+)
 
 // prepare makes the tables, or finds that they are informd's. Several processes may call it at a time.
 func (t *tables) prepare(ctx context.Context) error {
@@ -66,11 +70,7 @@ func (t *tables) create(ctx context.Context, exists bool) error {
 // program has a table or view with the name of one of informd's.
 func (t *tables) version(ctx context.Context) (int, error) {
 	results, err := t.exec(ctx, statement{
-		sql: `SELECT c.relname, c.relname = 'informd_schema' AND EXISTS (
-				SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'program')
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname = $1 AND c.relname IN ('informd_schema', 'cursors', 'snapshots', 'history', 'objects', 'gaps', 'images', 'pods_by_node')
-			ORDER BY 2 DESC, 1`,
+		sql:  versionSQL,
 		args: []string{t.options.Schema},
 	})
 	if err != nil {

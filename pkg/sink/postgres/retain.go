@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	_ "embed"
 	"strconv"
 	"time"
 )
@@ -14,6 +15,9 @@ const (
 	// retainPause is between the end of one round through history and the next.
 	retainPause = 5 * time.Minute
 )
+
+//go:embed sql/retain.sql
+var retainSQL string
 
 // retainer deletes old rows of history in rounds, one step after each transaction. So it takes its turn
 // with the events, and needs no connection of its own.
@@ -46,24 +50,3 @@ func (r *retainer) step(ctx context.Context, t *tables) {
 		r.next = position + 1
 	}
 }
-
-// retainSQL deletes, of some rows from a position on, the older ones: by age if the object has a newer
-// row of that age or does not exist, and by the number of newer rows of the object. It returns the last
-// position, NULL behind the end.
-const retainSQL = `WITH rows AS (
-		SELECT * FROM schema.history WHERE cluster = $1 AND position >= $2::bigint ORDER BY position LIMIT $3::bigint
-	), old AS (
-		DELETE FROM schema.history h USING rows r
-		WHERE h.cluster = r.cluster AND h.position = r.position AND (
-			$4::bigint > 0 AND r.time < now() - $4::bigint * interval '1 second' AND (
-				r.uid = '' OR r.op IN ('deleted', 'left') OR EXISTS (
-					SELECT FROM schema.history n WHERE n.cluster = r.cluster AND n.name = r.name AND n.namespace = r.namespace
-						AND n.resource = r.resource AND n.api_group = r.api_group AND n.position > r.position
-						AND n.time < now() - $4::bigint * interval '1 second'))
-			OR $5::bigint > 0 AND r.uid <> '' AND $5::bigint <= (
-				SELECT count(*) FROM (
-					SELECT FROM schema.history n WHERE n.cluster = r.cluster AND n.name = r.name AND n.namespace = r.namespace
-						AND n.resource = r.resource AND n.api_group = r.api_group AND n.position > r.position
-					LIMIT $5::bigint) newer))
-	)
-	SELECT max(position) FROM rows`

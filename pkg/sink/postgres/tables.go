@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// transactionTimeout bounds one transaction, with the connection that it may need. The server ends
-	// what takes longer by itself.
-	transactionTimeout = 60 * time.Second
+	// transactionTimeout bounds one transaction, with the connection that it may need: at the end of a
+	// snapshot it may delete very many rows. The server ends what takes longer by itself.
+	transactionTimeout = 5 * time.Minute
 	// maxKey is the most bytes of what an index has of an event: a page of PostgreSQL takes some more.
 	maxKey = 2_500
 )
@@ -139,6 +139,10 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 	}
 	if err != nil {
 		t.rollback(ctx)
+		if ofClass(err, "42P01", "3F000") { // somebody has dropped the tables
+			t.prepared = false
+			return errors.Join(err, t.disconnect(ctx))
+		}
 		return err
 	}
 	if t.env.Found != nil {

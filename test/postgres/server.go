@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,8 @@ type Options struct {
 	Durable bool
 	// DataDir keeps the data, such as a small file system. It must be empty. Default: in the temp dir.
 	DataDir string
+	// CertFile and KeyFile turn on TLS.
+	CertFile, KeyFile string
 }
 
 // Server is one PostgreSQL.
@@ -93,32 +96,18 @@ func newServer(ctx context.Context, o Options) (*Server, error) {
 	if !o.Durable {
 		settings["fsync"] = "off"
 	}
-	for _, key := range slices.Sorted(mapsKeys(settings, o.Settings)) {
-		value, ok := o.Settings[key]
-		if !ok {
-			value = settings[key]
-		}
-		args = append(args, "-c", key+"="+value)
+	if o.CertFile != "" {
+		settings["ssl"], settings["ssl_cert_file"], settings["ssl_key_file"] = "on", s.dir.Join("home", "server.crt"), s.dir.Join("home", "server.key")
+	}
+	maps.Copy(settings, o.Settings)
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", key+"="+settings[key])
 	}
 	s.process = proc.New(proc.Spec{
 		Name: "postgres", Path: filepath.Join(binaries, "postgres"), Args: args, Log: s.dir.Join("postgres.log"), User: s.user.credential(),
 		Ready: func(ctx context.Context) error { return ping(ctx, s.Address()) },
 	})
 	return s, nil
-}
-
-func mapsKeys(all ...map[string]string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		seen := map[string]bool{}
-		for _, m := range all {
-			for key := range m {
-				if !seen[key] && !yield(key) {
-					return
-				}
-				seen[key] = true
-			}
-		}
-	}
 }
 
 // initialise makes the data directory.
@@ -133,6 +122,11 @@ func (s *Server) initialise(ctx context.Context, binaries string, o Options) err
 	password := filepath.Join(home, "password")
 	if err := errors.Join(os.WriteFile(password, []byte(Password+"\n"), 0o600), s.user.own(password)); err != nil {
 		return err
+	}
+	for name, from := range map[string]string{"server.crt": o.CertFile, "server.key": o.KeyFile} {
+		if err := s.give(from, filepath.Join(home, name)); err != nil {
+			return err
+		}
 	}
 	s.data = filepath.Join(home, "data")
 	if o.DataDir != "" {
@@ -149,6 +143,18 @@ func (s *Server) initialise(ctx context.Context, binaries string, o Options) err
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// give copies a file, if there is one, for the server's user alone.
+func (s *Server) give(from, to string) error {
+	if from == "" {
+		return nil
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(to, text, 0o600), s.user.own(to))
 }
 
 // Address is where the server listens, as host:port.

@@ -28,9 +28,9 @@ list with the events that it emitted. informd emits the differences at once. Res
 the API server does not serve are skipped.
 
 With --sink, informd reads the last event of each object in the destination of this sink,
-and compares it with the events that it emitted. The sink must be a nats sink with
-jetstream: true. The output names up to 20 objects with their uid and resourceVersion. If
-the destination lacks objects or holds older states, run
+and compares it with the events that it emitted. The sink must be a postgres sink, or a
+nats sink with jetstream: true. The output names up to 20 objects with their uid and
+resourceVersion. If the destination lacks objects or holds older states, run
 informd resnapshot <resource> --sink <sink>. The last event of an object that does not
 exist stays in the stream: consumers remove the object at the synced event of the
 re-snapshot, and nats stream purge --subject removes the event.`,

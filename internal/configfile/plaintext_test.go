@@ -18,6 +18,9 @@ func TestPlaintext(t *testing.T) {
 	kafka := func(more string) string {
 		return "sinks: [{name: out, type: kafka, topic: t, " + more + "}]\n"
 	}
+	tables := func(more string) string {
+		return "sinks: [{name: out, type: postgres, servers: [db-1], database: d, " + more + "}]\n"
+	}
 	admin := func(more string) string {
 		return "sinks: [{name: out, type: stdout}]\nadmin: {" + more + "}\n"
 	}
@@ -40,6 +43,9 @@ func TestPlaintext(t *testing.T) {
 		"kafka, allowed":             {kafka("servers: [log-1], allowInsecureAuth: true"), "", free, false},
 		"kafka with a challenge":     {kafka("servers: [log-1], auth: {mechanism: scram-sha-512, username: u, passwordFile: /p}"), "sinks[0].servers", warned, false},
 		"kafka with a password":      {kafka("servers: [log-1], auth: {mechanism: plain, username: u, passwordFile: /p}"), "sinks[0].auth", refused, true},
+		"postgres":                   {tables("auth: {username: u}"), "sinks[0].servers", warned, false},
+		"postgres with TLS":          {tables("auth: {username: u, passwordFile: /p}, tls: {enabled: true}"), "", free, false},
+		"postgres with a password":   {tables("auth: {username: u, passwordFile: /p}"), "sinks[0].auth", refused, true},
 		"webhook":                    {"sinks: [{name: out, type: webhook, url: 'http://hook/'}]\n", "sinks[0].url", refusedHTTP, true},
 		"admin on this machine":      {admin("listen: '127.0.0.1:8080'"), "", free, false},
 		"admin on all addresses":     {admin("listen: ':8080'"), "admin.listen", warned, false},

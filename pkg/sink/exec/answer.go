@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/informd/informd/pkg/event"
@@ -21,7 +20,7 @@ const (
 	// maxNoise is how many bytes a process may print that acknowledge nothing, while events wait.
 	maxNoise = 1 << 20
 	// maxRefusals is how many events in a row a program may refuse, and maxTries how often
-	// informd tries one that is refused for an unknown reason.
+	// informd tries an event that is refused for an unknown reason.
 	maxRefusals = 10
 	maxTries    = 10
 )
@@ -109,21 +108,10 @@ func (s *programs) judge(state *os.ProcessState, left int) error {
 		return sink.Permanent(err)
 	case left > 1:
 		return sink.Unknown(err)
-	case s.config.Ack == Exit && s.trust.refused(maxTries):
+	case s.config.Ack == Exit && s.trust.Add(-maxTries) >= 0:
 		return sink.Permanent(err)
-	case s.config.Ack == Exit || s.trust.refused(1):
+	case s.config.Ack == Exit || s.trust.Add(-1) >= 0:
 		return sink.Unknown(err)
 	}
 	return err // it is the program that is broken
 }
-
-// trust is how far to believe that an event is to blame for the end of a program: one that can
-// handle no event, because a module or a database is missing, must not turn the whole stream
-// into dead letters. The zero value believes nothing. Its methods may be called concurrently.
-type trust struct{ left atomic.Int64 }
-
-// accepted notes that a program has acknowledged something.
-func (t *trust) accepted() { t.left.Store(maxRefusals * maxTries) }
-
-// refused notes a refusal that is worth that many tries, and says whether to believe it.
-func (t *trust) refused(tries int64) bool { return t.left.Add(-tries) >= 0 }

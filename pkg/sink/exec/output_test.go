@@ -107,7 +107,6 @@ func TestMistakes(t *testing.T) {
 		"command":   func(c *sinkexec.Config) { c.Command = nil },
 		"ack":       func(c *sinkexec.Config) { c.Ack = "maybe" },
 		"env.A=B":   func(c *sinkexec.Config) { c.Env = map[string]sink.Secret{"A=B": sink.NewSecret("c")} },
-		"env.A":     func(c *sinkexec.Config) { c.Env = map[string]sink.Secret{"A": sink.NewSecret("\x00")} },
 		"processes": func(c *sinkexec.Config) { c.Processes = 0 },
 		"batch":     func(c *sinkexec.Config) { c.Batch = 257 },
 		"timeout":   func(c *sinkexec.Config) { c.Timeout = -1 },
@@ -118,7 +117,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: %v", want, problems)
 		}
 	}
-	for _, command := range [][]string{{""}, {"python3 handler.py"}, {"cat", "a\x00b"}} {
+	for _, command := range [][]string{{""}, {"python3 handler.py"}} {
 		c := options(t, nil, "true")
 		c.Command = command
 		if problems := c.Validate(); len(problems) != 1 || problems[0].Key != "command" {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -31,7 +32,10 @@ type programs struct {
 	path   string
 	env    []string
 	log    *lineLog
-	trust  trust
+	// trust is how many tries of events in a row are believed to be at fault for the end of a
+	// program: one that can handle no event, because a module or a database is missing, must
+	// not turn the whole stream into dead letters.
+	trust atomic.Int64
 	// slots are the places of processes, nil if none was started. The Write that has taken one
 	// owns the process.
 	slots chan *process
@@ -75,7 +79,7 @@ func (s *programs) Write(ctx context.Context, batch []event.Event) (int, error) 
 			n, err = s.attempt(ctx, p, batch[done:end])
 		}
 		if n > 0 {
-			s.trust.accepted()
+			s.trust.Store(maxRefusals * maxTries)
 		}
 		done += n
 		if end-done > 1 && (sink.IsPermanent(err) || sink.IsUnknown(err)) {

@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 // TestReferenceExamplesDecode: each example on the page is valid, with a resource and a
 // sink if it has none.
 func TestReferenceExamplesDecode(t *testing.T) {
-	for _, name := range []string{"HOOK_TOKEN", "NATS_TOKEN", "NATS_PASSWORD", "KAFKA_PASSWORD", "KAFKA_TOKEN", "HOOK_PASSWORD", "HANDLER_TOKEN"} {
+	for _, name := range []string{"HOOK_TOKEN", "NATS_TOKEN", "NATS_PASSWORD", "KAFKA_PASSWORD", "KAFKA_TOKEN", "HOOK_PASSWORD", "HANDLER_TOKEN", "TENANT"} {
 		t.Setenv(name, "0123456789abcdef")
 	}
 	page, err := reference(t).Page()

@@ -558,23 +558,22 @@ func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
 	}
 }
 
-// What a late DELETED frame means is judged by the present.
-func TestLateFramesUnderASelector(t *testing.T) {
+func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(api *fakeAPI)
 		want  []string
 	}{
 		"left, came back, deleted": {
 			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes"); api.del("a", "x") },
-			[]string{"deleted a/x uid-1 102<101", "entered a/x uid-1 103<102", "deleted a/x uid-1 104<103"},
+			[]string{"modified a/x uid-1 103<101", "deleted a/x uid-1 105<103 replay"},
 		},
 		"left": {
 			func(api *fakeAPI) { api.put("a", "x", "no") },
-			[]string{"left a/x uid-1 102<101"},
+			[]string{"left a/x uid-1 102<101 replay"},
 		},
 		"deleted": {
 			func(api *fakeAPI) { api.del("a", "x") },
-			[]string{"deleted a/x uid-1 102<101"},
+			[]string{"deleted a/x uid-1 103<101 replay"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -139,7 +139,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 // canJudge reports whether the index is what the watch has told up to the cursor,
 // and the cursor is past the list.
 func (t *Auditor) canJudge(a *Run) bool {
-	if t.Cursor < a.RV {
+	if t.Cursor < a.RV || len(t.Undecided) > 0 {
 		t.Progress.Expect(t.Cursor, a.RV)
 		return false
 	}

@@ -133,7 +133,9 @@ func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool) {
 		return
 	}
 	for e := range x.All() {
-		if e.Sweep != r.number && e.RV <= r.RV {
+		// A frame can have brought an object since its page was compared: it is a suspect already.
+		_, listed := r.Suspects[index.Key(x.Namespace(e), x.Name(e))]
+		if e.Sweep != r.number && e.RV <= r.RV && !listed {
 			r.suspect(listwatch.Listed{Namespace: x.Namespace(e), Name: x.Name(e)})
 		}
 	}

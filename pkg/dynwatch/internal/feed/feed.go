@@ -57,6 +57,8 @@ type Feed struct {
 	Position
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
+	// Undecided are deletions that could not be distinguished from leaving the selection yet.
+	Undecided []Undecided
 	// First is the first list, until it is complete.
 	First FirstRun
 	// FirstOp is the operation of objects in the first list: they existed when
@@ -162,7 +164,9 @@ func (t *Feed) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Ob
 }
 
 // Whole reports whether the index holds all that the watch has brought up to the position.
-func (t *Feed) Whole() bool { return t.Lost == nil && t.Coverage.Replays() == 0 }
+func (t *Feed) Whole() bool {
+	return t.Lost == nil && len(t.Undecided) == 0 && t.Coverage.Replays() == 0
+}
 
 // SetState shows a state.
 func (t *Feed) SetState(state status.State, reason string) {

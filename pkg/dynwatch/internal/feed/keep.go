@@ -17,11 +17,12 @@ import (
 const lastMarkTimeout = time.Second
 
 // MarkNow saves the checkpoint of now, unless it has not moved. It keeps the old one while
-// history is being recovered, and while the log lacks events of the index: a process that resumes there reads all of it again.
+// history is being recovered, while a deletion is undecided, and while the log lacks events
+// of the index: a process that resumes there reads all of it again.
 func (t *Feed) MarkNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.Checkpoint()
-	if t.Lost != nil || t.Pending() || now == t.Marked || !t.Restored {
+	if t.Lost != nil || len(t.Undecided) > 0 || t.Pending() || now == t.Marked || !t.Restored {
 		return nil
 	}
 	return t.KeepMark(ctx, now)

@@ -3,6 +3,7 @@ package missing
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
@@ -40,11 +41,13 @@ func (t *Decider) EndGone(ctx context.Context, d decide.Decision, id index.ID, e
 	}
 	op := d.Op
 	if d.Ask {
-		now, still, err := t.becameOf(ctx, e, rv)
-		if err != nil {
+		now, still, err := t.stillThere(ctx, e, rv)
+		switch {
+		case listwatch.Expired(err), listwatch.Unsupported(err):
+			return t.postpone(ctx, e, rv)
+		case err != nil:
 			return err
-		}
-		if still {
+		case still:
 			op, o = d.IfExists, now
 		}
 	}
@@ -78,8 +81,10 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 		return t.End(ctx, d.Op, e, nil, rv, true)
 	}
 	t.Status.Alive() // a list can lack many
-	now, still, err := t.becameOf(ctx, e, rv)
+	now, still, err := t.stillThere(ctx, e, rv)
 	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return t.postpone(ctx, e, rv)
 	case err != nil:
 		return err
 	case still && d.IfExists == "":
@@ -122,26 +127,61 @@ func (t *Decider) asEntry(ctx context.Context, e *index.Entry, found frame.Objec
 	return &found, ok && t.Index.IsUID(e, found.UID), err
 }
 
-// becameOf is stillThere for the end of an object. If etcd has compacted revision rv, the present decides:
-// what has left and was deleted since counts as deleted. What cannot be read for long is taken to exist.
-func (t *Decider) becameOf(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
-	o, there, err = t.stillThere(ctx, e, rv)
-	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
-		return o, there, err
+// postpone keeps the entry, which is not selected at rv, as it is until the watch has come to the
+// present.
+func (t *Decider) postpone(ctx context.Context, e *index.Entry, rv uint64) error {
+	if e.Ordinal == 0 {
+		return nil // it was never announced, and its end is unknown
 	}
-	namespace, name := t.Index.Namespace(e), t.Index.Name(e)
-	found, ok, _, err := t.Source.Look(ctx, namespace, name, 0)
+	u := feed.Undecided{Entry: t.Index.Handle(e), RV: e.RV}
+	if slices.ContainsFunc(t.Undecided, func(other feed.Undecided) bool { return other.Entry == u.Entry && other.RV == u.RV }) {
+		return nil
+	}
+	found, ok, at, err := t.Source.Look(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
 	if listwatch.Unsupported(err) {
-		found, ok, _, err = t.Source.LookAmong(ctx, namespace, name)
+		found, ok, at, err = t.Source.LookAmong(ctx, t.Index.Namespace(e), t.Index.Name(e))
 	}
-	switch {
-	case errors.Is(err, listwatch.ErrLasting):
-		return nil, true, nil
-	case errors.Is(err, listwatch.ErrOutside):
-		return nil, t.mayExist(), nil
+	if errors.Is(err, listwatch.ErrLasting) {
+		u.There, u.At, err = true, rv, nil // all that is known is that it is not selected
+	} else if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
+		err = t.Reject(ctx, bad)
+	} else if errors.Is(err, listwatch.ErrOutside) {
+		u.There, u.At, err = t.mayExist(), at, nil
+	} else {
+		u.There, u.At = ok && t.Index.IsUID(e, found.UID), at
+		if u.There {
+			u.Now = &found
+		}
 	}
-	_, there, err = t.asEntry(ctx, e, found, ok, err)
-	return nil, there, err // its state is newer than its end
+	if err != nil {
+		return err
+	}
+	t.Undecided = append(t.Undecided, u)
+	return nil
+}
+
+// Decide ends the undecided objects of which the watch has brought no frame since.
+func (t *Decider) Decide(ctx context.Context) error {
+	var open []feed.Undecided
+	for _, u := range t.Undecided {
+		switch e := t.Index.ByHandle(u.Entry); {
+		case t.Cursor < u.At:
+			open = append(open, u)
+		case e == nil || e.RV != u.RV:
+			// A frame told of it.
+		default:
+			op := event.Deleted
+			if u.There {
+				op = event.Left
+			}
+			if err := t.End(ctx, op, e, u.Now, max(u.At, u.RV+1), true); err != nil {
+				return err
+			}
+		}
+	}
+	t.Undecided = open
+	return t.Flush(ctx)
 }
 
 // ExistedAt reports whether the object existed at a revision, outside of the selection. If etcd has

@@ -67,7 +67,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.Lost, t.FirstOp, t.Unwatched = nil, event.Added, Unwatched{}
+	t.Lost, t.Undecided, t.FirstOp, t.Unwatched = nil, nil, event.Added, Unwatched{}
 	t.First = feed.FirstRun{}
 	t.absence = catalog.Absence{}
 	t.SetCursor(0)

@@ -128,7 +128,7 @@ func (t *Sweeper) rollBack() {
 	if t.Lost != nil && t.Lost.Phase != recovery.Asking {
 		l.From, l.Blind = t.Lost.From, t.Lost.Blind // that gap is not declared yet
 	}
-	t.Lost, t.Progress = l, listwatch.Progress{}
+	t.Lost, t.Undecided, t.Progress = l, nil, listwatch.Progress{}
 	clear(t.Ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()

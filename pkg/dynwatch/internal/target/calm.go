@@ -22,7 +22,7 @@ const (
 
 // rests reports whether a quiet target needs no list yet.
 func (t *Target) rests(q *quiet) bool {
-	if q.unequal || t.Lost != nil || t.Progress.Stuck > 0 {
+	if q.unequal || !t.Whole() || t.Progress.Stuck > 0 {
 		return false
 	}
 	pages := listwatch.PagesFor(t.Index.Len())

@@ -250,6 +250,9 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		name := index.Key(namespace, name)
 		t.Ended[name] = max(t.Ended[name], rv)
 	}
+	if err := t.Decide(ctx); err != nil {
+		return err
+	}
 	return t.Losses.Settle(ctx)
 }
 

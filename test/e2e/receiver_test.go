@@ -24,7 +24,11 @@ func recordsOf(t *testing.T, requests []*logs.LogsData) map[string]any {
 				if !ok {
 					t.Fatalf("a body is no map: %v", r)
 				}
-				metadata := body["object"].(map[string]any)["metadata"].(map[string]any)
+				object, _ := body["object"].(map[string]any)
+				metadata, ok := object["metadata"].(map[string]any)
+				if !ok {
+					t.Fatalf("a body has no object: %v", r)
+				}
 				// What informd leaves out, as a kubectl get does.
 				delete(metadata, "managedFields")
 				if annotations, ok := metadata["annotations"].(map[string]any); ok {
@@ -99,7 +103,9 @@ func TestRecordsOfTheReceiver(t *testing.T) {
 		r.write(1)
 		seen := map[string]bool{}
 		for _, one := range watched() {
-			seen[fmt.Sprint(one.(map[string]any)["attributes"].(map[string]any)["k8s.resource.name"])] = true
+			record, _ := one.(map[string]any)
+			attributes, _ := record["attributes"].(map[string]any)
+			seen[fmt.Sprint(attributes["k8s.resource.name"])] = true
 		}
 		return len(seen) == len(r.kinds)
 	})

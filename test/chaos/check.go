@@ -114,9 +114,11 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		case d.Op == opBegin && !d.Replay:
 			open[d.Target] = append(open[d.Target], i)
 		case d.Op == opSynced:
-			c.ends[d.Target] = append(c.ends[d.Target], end{i, journal[d.Target]})
-			delete(journal, d.Target)
-			delete(open, d.Target)
+			if !d.Replay { // a re-snapshot may come while the first list is open
+				c.ends[d.Target] = append(c.ends[d.Target], end{i, journal[d.Target]})
+				delete(journal, d.Target)
+				delete(open, d.Target)
+			}
 			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
 			if lost[d.Target] {
 				c.losses[d.Target] = append(c.losses[d.Target], loss{d.RV, maps.Clone(newest)})

@@ -59,6 +59,28 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.gap(20, 26, "state", reasonJournal, 0)
 			s.bound(opSynced, 26, 7)
 		}, nil},
+		"SinkRefilledInTheSnapshot": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.again("u3:20", 7)
+			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 1
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			for _, op := range []string{opBegin, opSynced} {
+				if s.bound(op, 26, 8); op == opBegin {
+					s.again("u3:20", 8)
+					s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 2
+					s.deliver(opSnapshot, "u6", 25)
+					s.run(8)
+					d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+					d.Ordinal, d.PrevRV = 2, 25
+				}
+				s.sink.Deliveries[len(s.sink.Deliveries)-1].Replay = true
+			}
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 7)
+		}, nil},
 		"RepeatedAfterALossOfTheJournal": {func(s *script) {
 			s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at("u3:16")], s.sink.Deliveries[s.at("u3:20")])
 			s.bound(opBegin, 26, 7)

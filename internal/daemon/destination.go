@@ -233,6 +233,9 @@ func (d *destinations) refill(ctx context.Context, resource, name string) error 
 	p := d.pipeline
 	if p.store.Durable {
 		_, err := d.operator.resnapshotTo(ctx, p, resource, name, (*deliver.Runner).Refill)
+		if errors.Is(err, dynwatch.ErrNotListed) {
+			err = fmt.Errorf("%w: %w", errTargets, err)
+		}
 		return err
 	}
 	results, err := p.manager.Resnapshot(ctx, resource)

@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -36,14 +37,21 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	}, nil
 }
 
+// ErrNotListed says that the first list of a target is not complete: the journal has only some of its
+// objects, and a snapshot of these would say that there are no others.
+var ErrNotListed = errors.New("the first list is not complete, and announces every object; try again after it")
+
 // Brackets returns a re-snapshot of a resource with a new run. It has the begin and synced
 // events that [Manager.Resnapshot] would emit for each target, sorted by target, at the
-// target's watch position. Brackets emits nothing, and a target may be in any state. The
-// error is an [ErrUnknownResource].
+// target's watch position. Brackets emits nothing. The error is an [ErrUnknownResource], or an [ErrNotListed].
 func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	targets, run, err := m.toResnapshot(resource)
 	all := journal.Resnapshot{Run: run}
 	for _, r := range targets {
+		s := statusOf(r.target.Spec, r.target.Status)
+		if !s.Synced && (s.State == Syncing || s.Objects > 0) {
+			return all, fmt.Errorf("resnapshot %s: %w", s.Name, ErrNotListed)
+		}
 		m.bracket(&all, r)
 	}
 	return all, err

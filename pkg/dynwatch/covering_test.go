@@ -83,6 +83,13 @@ func TestBrackets(t *testing.T) {
 			t.Errorf("record %d (-want +got):\n%s", i, diff)
 		}
 	}
+	api := newFakeAPI(t)
+	api.do(func() { api.served = false })
+	waiting := start(t, api, things())
+	waiting.state(dynwatch.Waiting)
+	if brackets, err := waiting.manager.Brackets("things"); err != nil || len(brackets.Begin) != 1 {
+		t.Errorf("of a resource that is not served: %+v, %v", brackets, err)
+	}
 	if _, err := r.manager.Brackets("nothings"); !errors.Is(err, dynwatch.ErrUnknownResource) {
 		t.Errorf("of a resource that is not watched: %v", err)
 	}

@@ -1,11 +1,13 @@
 package dynwatch_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -85,6 +87,9 @@ func TestFirstListOverARestart(t *testing.T) {
 			})
 			r := start(t, api, things())
 			r.eventually("the first page", func() bool { return len(r.log.all()) >= 200 && api.requestsWith("continue=") > 0 })
+			if _, err := r.manager.Brackets("things"); !errors.Is(err, dynwatch.ErrNotListed) {
+				t.Errorf("a snapshot for one sink meanwhile: %v", err)
+			}
 			r.stop(kill)
 			api.do(func() { api.refuse = nil })
 			r.begin(things())

@@ -82,6 +82,11 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	}
 	t.Status.Alive() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
+	if d.IfExists == "" && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+		if _, still, err = t.stillThere(ctx, e, 0); errors.Is(err, listwatch.ErrLasting) {
+			still, err = true, nil // nothing says that it is gone
+		}
+	}
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):
 		return t.postpone(ctx, e, rv)

@@ -200,19 +200,47 @@ func TestAuditAmidWrites(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
-func TestAuditSparesRejectedObjects(t *testing.T) {
-	api := fourObjects(t)
-	api.do(func() {
-		api.mangle = func(s string) string {
-			if strings.Contains(s, `"name":"same"`) {
+// unemittable has the fake send an object as no JSON.
+func (f *fakeAPI) unemittable(name string) {
+	f.do(func() {
+		f.mangle = func(s string) string {
+			if strings.Contains(s, `"name":"`+name+`"`) {
 				return strings.Replace(s, `"spec":{"rev":`, `"spec":{"rev":x`, 1)
 			}
 			return s
 		}
 	})
+}
+
+func TestAuditSparesRejectedObjects(t *testing.T) {
+	api := fourObjects(t)
+	api.unemittable("same")
 	r := start(t, api, things())
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 4 {
+	n := len(r.log.all())
+	for range 2 { // the second process has rejected nothing
+		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 4 {
+			t.Errorf("%+v, events %q", got, r.since(n))
+		}
+		r.stop(false)
+		r.begin(things())
+		r.caughtUp()
+	}
+}
+
+// An object that was rejected once counts in audits again when it can be emitted.
+func TestAuditOfAnObjectThatWasRejected(t *testing.T) {
+	api := fourObjects(t)
+	api.unemittable("same")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() { api.mangle = nil })
+	api.put("a", "same", "")
+	r.caughtUp()
+	api.drop(`"same"`)
+	api.put("a", "same", "")
+	r.caughtUp()
+	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
 		t.Errorf("%+v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -110,6 +111,16 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 			skipped++
 			continue
 		}
+		if diverged == 0 {
+			unreadable, err := t.wasRejected(ctx, d)
+			if err != nil {
+				t.endAudit(0, err)
+				return nil //nolint:nilerr // the watch goes on
+			}
+			if unreadable {
+				continue
+			}
+		}
 		if err := t.CheckReturned(ctx, d); err != nil {
 			t.endAudit(diverged+1, nil)
 			return err
@@ -152,7 +163,7 @@ func (t *Auditor) differs(a *Run, d listwatch.Listed) (differs, maySkip bool) {
 	e := t.Index.Get(d.Namespace, d.Name)
 	k := t.Index.Known(e, d.UID)
 	switch {
-	case k.RV > a.RV, e == nil && d.RV == 0, t.IsRejected(d.UID):
+	case k.RV > a.RV, e == nil && d.RV == 0, t.IsRejected(d.UID, d.RV):
 		return false, false
 	case e == nil && a.ended[index.Key(d.Namespace, d.Name)] >= d.RV:
 		return false, false
@@ -160,6 +171,23 @@ func (t *Auditor) differs(a *Run, d listwatch.Listed) (differs, maySkip bool) {
 		return false, false
 	}
 	return true, k.Object == decide.Same && d.RV <= t.Began && t.MayHaveHeldBack(e, d.RV)
+}
+
+// wasRejected reports whether the process before this one may have rejected a suspect: etcd has it in a state
+// that cannot be emitted.
+func (t *Auditor) wasRejected(ctx context.Context, d listwatch.Listed) (bool, error) {
+	if d.RV == 0 || d.RV > t.Began {
+		return false, nil
+	}
+	t.Status.Alive()
+	_, _, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, t.Cursor)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		_, _, err = t.Source.MatchAt(ctx, d.Namespace, d.Name, 0)
+	}
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return true, nil
+	}
+	return false, err
 }
 
 // endAudit answers the callers that wait for the audit.

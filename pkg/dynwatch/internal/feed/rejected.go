@@ -16,10 +16,10 @@ const maxRejections = 10_000
 // maxUID bounds the UIDs that are remembered: the cluster chooses them.
 const maxUID = 253
 
-// IsRejected reports whether an object with a UID was rejected.
-func (t *Feed) IsRejected(uid string) bool {
-	_, is := t.rejections[uid]
-	return is
+// IsRejected reports whether an object was rejected at a revision, or later.
+func (t *Feed) IsRejected(uid string, rv uint64) bool {
+	at, is := t.rejections[uid]
+	return is && (at >= rv || at == 0) // its revision may be what is unreadable
 }
 
 // Reject stores an object that cannot be emitted, once

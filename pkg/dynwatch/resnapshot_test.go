@@ -309,3 +309,92 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// resnapshotLater is resnapshot beside the caller.
+func (r *rig) resnapshotLater() <-chan dynwatch.ResnapshotResult {
+	outcome := make(chan dynwatch.ResnapshotResult, 1)
+	go func() { outcome <- r.resnapshot() }()
+	return outcome
+}
+
+// After a crash the log can be ahead of the checkpoint, from which the watch goes on. Its frames bring
+// nothing of what the log has.
+func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	r.stop(false)
+	marks := r.log.marksNow()
+	r.begin(things())
+	api.put("a", "changed", "")
+	r.caughtUp()
+	r.stop(true)
+	r.log.set(func() { r.log.marks = marks })
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	r.begin(things())
+	r.state(dynwatch.Live)
+	outcome := r.resnapshotLater()
+	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
+	api.do(func() { api.mute = false })
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}
+
+// A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.
+func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	api.put("", "team-a", "yes")
+	api.put("team-a", "two", "")
+	api.put("team-a", "one", "")
+	api.compact()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	r.eventually("both", func() bool { return count(r.log.all()[n:], event.Entered) == 2 })
+	outcome := r.resnapshotLater()
+	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
+	api.do(func() { api.slow = nil })
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 2 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}
+
+// A wrong watch cache shows a deleted object, which is not announced, and lacks one that exists: a consumer would
+// drop it, so the list does not count.
+func TestResnapshotFromAWrongList(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	ghost := api.state()["a/deleted"]
+	api.del("a", "deleted")
+	api.put("a", "changed", "")
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.lists = func(state map[string]change, _ bool) { state["a/deleted"] = ghost } })
+	if x := r.resnapshot(); count(r.log.all()[n:], event.Added) != 0 || x.Err != nil || x.Objects != 3 {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+	api.hide("a/same")
+	lists := 0
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if r.URL.Query().Get("limit") == "500" {
+				if lists++; lists == 2 {
+					api.lists = nil
+				}
+			}
+			return false
+		}
+	})
+	if x := r.resnapshot(); checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}

@@ -140,9 +140,12 @@ func (t *Sweeper) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malfor
 // Observe compares one listed object with the index and emits the difference.
 func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	k, e := t.listed(s, emit.IDOf(o))
-	if s.fromWatch(k, o.ResourceVersion) {
+	switch {
+	case s.fromWatch(k, o.ResourceVersion):
 		s.Newer = true
 		return nil
+	case s.Repeat != 0 && k.Object != decide.Same:
+		return nil // the watch has missed it, or the list is wrong: it is for an audit to tell
 	}
 	if !s.Rollback {
 		t.noteListed(&s.against, k, listwatch.ListedOf(o))
@@ -189,9 +192,14 @@ func (t *Sweeper) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 	return k, e
 }
 
-// fromWatch reports whether a pass leaves a listed object to the watch. Frames up to k.Past bring nothing.
+// fromWatch reports whether a pass leaves a listed object to the watch. Frames up to k.Past bring nothing, nor do
+// those of states that the log has: it may be ahead of the position.
 func (s *Pass) fromWatch(k decide.Known, rv uint64) bool {
-	return s.Horizon != 0 && rv > max(s.Horizon, k.Past)
+	known := k.Past
+	if k.Object == decide.Same {
+		known = max(known, k.Newest)
+	}
+	return s.Horizon != 0 && rv > max(s.Horizon, known)
 }
 
 // rules are those for a listed object, under whose name the index holds e.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
@@ -83,10 +84,15 @@ func (t *Target) listAgain(ctx context.Context) error {
 		t.again.Reset(t.Timing.Tick)
 		return nil
 	}
-	pass := t.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true, Horizon: t.Cursor, Repeat: s.Run})
+	pass := t.NewPass(sweep.Pass{Horizon: t.Cursor, Repeat: s.Run})
 	rv, err := t.Sweeper.List(ctx, pass, &listwatch.Listing{})
 	if err == nil && rv < t.Cursor {
 		err = fmt.Errorf("%w (list at %d)", sweep.ErrBehind, rv)
+	}
+	var missing []*index.Entry
+	if err == nil { // a consumer drops what no event of the re-snapshot has
+		missing = t.Missing(pass)
+		err = t.Confirm(ctx, missing, rv)
 	}
 	if s.Objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
@@ -96,7 +102,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		return err
 	case err == nil:
 		s.Revision, s.epoch = rv, t.Epoch
-		s.equal = !pass.Newer && !pass.Blind && len(t.Missing(pass)) == 0
+		s.equal = !pass.Newer && !pass.Blind && len(missing) == 0
 		return nil
 	}
 	if s.failures++; s.failures >= resnapshotAttempts && !s.insist {

@@ -30,7 +30,8 @@ type Positions struct {
 	// Acknowledged is the highest sequence that the destination has acknowledged before, also to an
 	// earlier process. A destination that holds less has lost events, for example because it was
 	// restored from a backup. The sink then gives it another identity and reports that with
-	// [Env.Found], and informd declares a gap and repeats every object. It may lag by some events.
+	// [Env.Found], and informd declares a gap and repeats every object. It does so once: what is repeated has
+	// the sequence 0. The value may lag by some events.
 	Acknowledged uint64
 }
 

@@ -205,7 +205,7 @@ func (t *tables) compare(p *place, at sink.Positions) {
 	}
 	t.env.Logger.Warn("tables lack events that they had; informd repeats every object", "schema", t.options.Schema,
 		"has", known, "had", at.Acknowledged, "next", "their history has a gap: check backups and replicas of the database")
-	p.identity = rand.Text()
+	p.identity, p.sequence = rand.Text(), max(p.sequence, at.Acknowledged) // so that it is noticed once
 }
 
 // rollback ends a transaction that has failed. It gives up a connection that does not answer.

@@ -186,6 +186,7 @@ func (s *positionedSink) WriteAt(ctx context.Context, batch []event.Event, at si
 	}
 	if at.Acknowledged > d.seq && !s.defect.forgets {
 		d.identity++
+		d.seq = at.Acknowledged
 	}
 	for i := range batch {
 		d.seq = max(d.seq, at.Seqs[i])

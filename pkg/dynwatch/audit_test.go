@@ -228,6 +228,30 @@ func TestAuditSparesRejectedObjects(t *testing.T) {
 	}
 }
 
+// A list that is wrong, as etcd says, is no divergence: it shows a deleted object, or lacks one.
+func TestAuditOfAWrongList(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	ghost := api.state()["a/deleted"]
+	api.del("a", "deleted")
+	api.put("a", "changed", "")
+	r.caughtUp()
+	n := len(r.log.all())
+	for _, wrong := range []func(map[string]change){
+		func(state map[string]change) { state["a/deleted"] = ghost },
+		func(state map[string]change) { delete(state, "a/same") },
+	} {
+		api.do(func() { api.lists = func(state map[string]change, _ bool) { wrong(state) } })
+		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || len(r.log.all()) > n {
+			t.Errorf("%+v, events %q", got, r.since(n))
+		}
+	}
+	if s := r.manager.Targets()[0]; s.Watches != 1 {
+		t.Errorf("%d watches", s.Watches)
+	}
+}
+
 // An object that was rejected once counts in audits again when it can be emitted.
 func TestAuditOfAnObjectThatWasRejected(t *testing.T) {
 	api := fourObjects(t)

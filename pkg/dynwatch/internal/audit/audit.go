@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -101,34 +102,17 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	if a.Differing() > 0 && !t.canJudge(a) {
 		return nil
 	}
-	diverged, skipped := 0, 0
-	for _, d := range a.Suspects {
-		differs, may := t.differs(a, d)
-		if !differs {
-			continue
-		}
-		if may {
-			skipped++
-			continue
-		}
-		if diverged == 0 {
-			unreadable, err := t.wasRejected(ctx, d)
-			if err != nil {
-				t.endAudit(0, err)
-				return nil //nolint:nilerr // the watch goes on
-			}
-			if unreadable {
-				continue
-			}
-		}
-		if err := t.CheckReturned(ctx, d); err != nil {
-			t.endAudit(diverged+1, nil)
+	diverged, skipped, err := t.verdict(ctx, a)
+	switch {
+	case errors.Is(err, sweep.ErrRolledBack):
+		t.endAudit(diverged+1, nil)
+		return err
+	case err != nil:
+		t.endAudit(0, err)
+		if errors.Is(err, emit.ErrLog) {
 			return err
 		}
-		if diverged++; diverged <= auditLines {
-			t.Logger.Error("audit found a divergent object",
-				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
-		}
+		return nil // the watch goes on
 	}
 	if diverged == 0 && a.more > 0 {
 		t.endAudit(0, fmt.Errorf("%d objects differed during the audit: too many to check", a.Differing()))
@@ -145,6 +129,38 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 			"next", "report it with the log lines of the objects", "runbook", display.AlertRunbook("InformdAuditDivergence"))
 	}
 	return ErrDiverged
+}
+
+// verdict returns how many of the suspects diverge, and how many change filters may explain. It asks etcd until one
+// is confirmed: the reconcile that follows finds out about the others.
+func (t *Auditor) verdict(ctx context.Context, a *Run) (diverged, skipped int, err error) {
+	for _, d := range a.Suspects {
+		differs, may := t.differs(a, d)
+		if may {
+			skipped++
+		}
+		if !differs || may {
+			continue
+		}
+		refuted := false
+		if diverged == 0 {
+			refuted, err = t.refuted(ctx, d)
+		}
+		if err == nil && !refuted {
+			err = t.CheckReturned(ctx, d)
+		}
+		if err != nil {
+			return diverged, skipped, err
+		}
+		if refuted {
+			continue
+		}
+		if diverged++; diverged <= auditLines {
+			t.Logger.Error("audit found a divergent object",
+				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
+		}
+	}
+	return diverged, skipped, nil
 }
 
 // canJudge reports whether the index is what the watch has told up to the cursor,
@@ -173,21 +189,28 @@ func (t *Auditor) differs(a *Run, d listwatch.Listed) (differs, maySkip bool) {
 	return true, k.Object == decide.Same && d.RV <= t.Began && t.MayHaveHeldBack(e, d.RV)
 }
 
-// wasRejected reports whether the process before this one may have rejected a suspect: etcd has it in a state
-// that cannot be emitted.
-func (t *Auditor) wasRejected(ctx context.Context, d listwatch.Listed) (bool, error) {
-	if d.RV == 0 || d.RV > t.Began {
-		return false, nil
-	}
+// refuted reports whether etcd explains a suspect: it has the object as the index has it, so that the list is wrong,
+// or in a state that cannot be emitted.
+func (t *Auditor) refuted(ctx context.Context, d listwatch.Listed) (bool, error) {
 	t.Status.Alive()
-	_, _, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, t.Cursor)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		_, _, err = t.Source.MatchAt(ctx, d.Namespace, d.Name, 0)
+	o, there, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, t.Cursor)
+	now := listwatch.Expired(err) || listwatch.Unsupported(err)
+	if now {
+		o, there, err = t.Source.MatchAt(ctx, d.Namespace, d.Name, 0)
 	}
-	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+	_, bad := errors.AsType[*frame.Malformed](err)
+	switch e := t.Index.Get(d.Namespace, d.Name); {
+	case bad:
 		return true, nil
+	case err != nil:
+		return false, err
+	case now: // it can have changed since: it must be as the list has it
+		return there != (d.RV != 0) || there && (o.UID != d.UID || o.ResourceVersion != d.RV), nil
+	case e == nil:
+		return !there, nil
+	default:
+		return there && t.Index.IsUID(e, o.UID) && o.ResourceVersion == t.Index.Newest(e), nil
 	}
-	return false, err
 }
 
 // endAudit answers the callers that wait for the audit.

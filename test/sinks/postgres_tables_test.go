@@ -97,7 +97,7 @@ func TestPostgresTables(t *testing.T) {
 	s := server.Start(t, server.Options{})
 	for name, test := range map[string]func(t *testing.T, s *server.Server){
 		"content": testContent, "snapshots": testSnapshots, "redelivered": testRedelivered, "views": testViews, "retention": testRetention,
-		"rights": testRights, "foreign": testForeign, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink,
+		"rights": testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -286,6 +286,20 @@ func testForeign(t *testing.T, s *server.Server) {
 		}
 	}
 	d.want("SELECT count(*) FROM t.history", "4")
+}
+
+// testLaterVersion: tables of a later version are refused by each attempt.
+func testLaterVersion(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	d.write(d.object(event.Added, "a", `{}`))
+	d.Query(t, "UPDATE t.informd_schema SET version = 99")
+	d.sink = d.open(nil)
+	for range 3 {
+		n, err := d.sink.Write(t.Context(), []event.Event{d.object(event.Added, "b", `{}`)})
+		if n != 0 || err == nil || !strings.Contains(err.Error(), "version 99") {
+			t.Errorf("Write returned %d, %v", n, err)
+		}
+	}
 }
 
 // testRefusals: a constraint of the user refuses one event, for a reason that may pass. A missing table concerns all.

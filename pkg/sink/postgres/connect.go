@@ -86,9 +86,11 @@ func (t *tables) connected(ctx context.Context) error {
 	if t.prepared {
 		return nil
 	}
-	err = t.prepare(ctx)
-	t.prepared = err == nil
-	return err
+	if err := t.prepare(ctx); err != nil {
+		return errors.Join(err, t.disconnect(ctx)) // the next attempt looks again
+	}
+	t.prepared = true
+	return nil
 }
 
 // disconnect gives up the connection, and waits until that has ended: what it had sent is done or

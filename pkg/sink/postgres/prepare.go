@@ -21,7 +21,8 @@ var (
 	versionSQL string
 )
 
-// prepare makes the tables, or finds that they are informd's. Several processes may call it at a time.
+// prepare makes the tables, or finds that they are informd's. Several processes may call it at a time. After an error
+// the connection must be given up.
 func (t *tables) prepare(ctx context.Context) error {
 	version, err := t.version(ctx)
 	if err != nil || version == schemaVersion {
@@ -35,9 +36,7 @@ func (t *tables) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create the tables: %w", err)
 	}
-	err = t.create(ctx, len(results[3].Rows) > 0)
-	if err != nil {
-		t.rollback(ctx)
+	if err := t.create(ctx, len(results[3].Rows) > 0); err != nil {
 		return fmt.Errorf("create the tables in the schema %s: %w", t.options.Schema, err)
 	}
 	return nil

@@ -22,10 +22,10 @@ type Positions struct {
 	// Log identifies the log. Sequences of different logs do not compare: an empty journal.dir begins
 	// a new one.
 	Log string
-	// Seqs has the sequence of each event, or is nil. They rise. An event above all that the
-	// destination holds is new. Others may be repetitions: one that has the sequence 0 (states of a
-	// first snapshot or a re-snapshot, redelivered dead letters), and one at or below the last
-	// sequence (after a crash with the id that it had, after a rewind with a new one).
+	// Seqs has the sequence of each event, or is nil. They rise. Some are 0: states of a first snapshot
+	// or a re-snapshot, redelivered dead letters. Whether the destination holds an event only its id says:
+	// after a crash an event comes again with its id and its sequence, after a power loss with a higher
+	// one, after a rewind with another id and a lower sequence.
 	Seqs []uint64
 	// Acknowledged is the highest sequence that the destination has acknowledged before, also to an
 	// earlier process. A destination that holds less has lost events, for example because it was

@@ -5,8 +5,8 @@
 //
 // A batch, its effects and informd's position are one transaction ([sink.Positioned]), so that history has each event
 // once, whatever crashes. The row of the cluster in the table cursors is locked meanwhile: two processes write one
-// after the other. Events that may be repetitions are looked up by their id: those without a sequence, and those up to
-// the sequence that the table has. The others are new, and need no look.
+// after the other. Events that history has by their id are left out: after a power loss the watch brings them again, with
+// sequences above all before.
 //
 // Tables that hold less than they have acknowledged were restored from a backup, or are those of a replica that lagged.
 // They get another identity, by which informd repeats every object.

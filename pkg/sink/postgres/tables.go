@@ -121,8 +121,8 @@ type place struct {
 	sink, identity, log string
 	sequence            uint64
 	position            int64
-	// adopted: the sequence was one of another log.
-	adopted bool
+	// held are the ids of the batch that history has.
+	held map[string]bool
 }
 
 // transact writes the events, what follows from them, and the position in one transaction. Raw has it
@@ -133,7 +133,7 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 	if err := t.connected(ctx); err != nil {
 		return orContext(ctx, err)
 	}
-	p, err := t.begin(ctx, at)
+	p, err := t.begin(ctx, batch, at)
 	if err == nil {
 		err = t.write(ctx, &p, batch, at.Seqs, raw)
 	}
@@ -154,7 +154,11 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 }
 
 // begin begins a transaction and compares the position of the destination with what informd knows.
-func (t *tables) begin(ctx context.Context, at sink.Positions) (place, error) {
+func (t *tables) begin(ctx context.Context, batch []event.Event, at sink.Positions) (place, error) {
+	ids := make([]string, len(batch))
+	for i := range batch {
+		ids[i] = clean(batch[i].ID)
+	}
 	results, err := t.exec(ctx,
 		statement{sql: "BEGIN"},
 		// A connection that is cut off without a word must not hold the lock of the row for long.
@@ -170,15 +174,22 @@ func (t *tables) begin(ctx context.Context, at sink.Positions) (place, error) {
 		statement{
 			sql:  "SELECT sink, identity, log, sequence, position FROM schema.cursors WHERE cluster = $1 FOR UPDATE",
 			args: []string{t.env.Cluster},
+		},
+		statement{
+			sql:  "SELECT id FROM schema.history WHERE cluster = $1 AND id = ANY ($2::text[])",
+			args: []string{t.env.Cluster, textArray(ids)},
 		})
 	if err != nil {
 		return place{}, fmt.Errorf("begin a transaction: %w", err)
 	}
-	rows := results[len(results)-1].Rows
+	rows, held := results[len(results)-2].Rows, results[len(results)-1].Rows
 	if len(rows) != 1 {
 		return place{}, fmt.Errorf("read the position: the table cursors has %d rows for the cluster %s", len(rows), t.env.Cluster)
 	}
-	p := place{sink: string(rows[0][0]), identity: string(rows[0][1]), log: string(rows[0][2])}
+	p := place{sink: string(rows[0][0]), identity: string(rows[0][1]), log: string(rows[0][2]), held: map[string]bool{}}
+	for _, row := range held {
+		p.held[string(row[0])] = true
+	}
 	var errs [2]error
 	p.sequence, errs[0] = strconv.ParseUint(string(rows[0][3]), 10, 64)
 	p.position, errs[1] = strconv.ParseInt(string(rows[0][4]), 10, 64)
@@ -195,17 +206,16 @@ func (t *tables) begin(ctx context.Context, at sink.Positions) (place, error) {
 
 // compare notices a log that the tables do not know, and tables that have lost events.
 func (t *tables) compare(p *place, at sink.Positions) {
-	known := p.sequence
 	if at.Log != "" && p.log != at.Log {
-		p.log, p.sequence, p.adopted = at.Log, 0, true
-		known = 0
+		p.log, p.sequence = at.Log, 0
 	}
-	if at.Acknowledged <= known && (p.identity != t.identity || p.position >= t.position) {
+	if at.Acknowledged <= p.sequence && (p.identity != t.identity || p.position >= t.position) {
 		return
 	}
 	t.env.Logger.Warn("tables lack events that they had; informd repeats every object", "schema", t.options.Schema,
-		"has", known, "had", at.Acknowledged, "next", "their history has a gap: check backups and replicas of the database")
-	p.identity, p.sequence = rand.Text(), max(p.sequence, at.Acknowledged) // so that it is noticed once
+		"has", p.sequence, "had", at.Acknowledged, "next", "their history has a gap: check backups and replicas of the database")
+	p.identity = rand.Text()
+	p.sequence = max(p.sequence, at.Acknowledged) // what follows, perhaps without a sequence, is no other loss
 }
 
 // rollback ends a transaction that has failed. It gives up a connection that does not answer.

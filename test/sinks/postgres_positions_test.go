@@ -1,0 +1,68 @@
+package sinks_test
+
+import (
+	"testing"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	server "github.com/informd/informd/test/postgres"
+)
+
+// TestPostgresPositions: what the tables make of the positions that informd gives.
+func TestPostgresPositions(t *testing.T) {
+	s := server.Start(t, server.Options{})
+	for name, test := range map[string]func(t *testing.T, s *server.Server){
+		"repeated": testRepeated, "restored": testRestored,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+func (d *database) writeAt(at sink.Positions, events ...event.Event) {
+	d.t.Helper()
+	if n, err := sink.WriteAt(d.t.Context(), d.sink, events, at); n != len(events) || err != nil {
+		d.t.Fatalf("WriteAt took %d of %d events: %v", n, len(events), err)
+	}
+}
+
+// testRepeated: after a power loss the watch brings events of the last second again, with their ids. The log leaves
+// out many sequences then, so theirs are higher than all before.
+func testRepeated(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	a, b := d.object(event.Added, "a", `{}`), d.object(event.Modified, "a", `{}`)
+	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{1, 2}}, a, b)
+	d.sink = d.open(nil)
+	state, c := d.control(event.Begin, "core/pods", 3), d.object(event.Modified, "a", `{}`)
+	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{1<<24 + 1}, Acknowledged: 1}, state)
+	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{1<<24 + 2, 1<<24 + 3}, Acknowledged: 1<<24 + 1}, b, c)
+	d.want("SELECT count(*), count(DISTINCT id) FROM t.history", "4 4")
+}
+
+// testRestored: tables that lack events get another identity once, also while what comes has no sequence or a low one.
+func testRestored(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{50}}, d.object(event.Added, "a", `{}`))
+	var found []string
+	env := sinktest.Env(t)
+	env.Found = func(identity string) {
+		if len(found) == 0 || found[len(found)-1] != identity {
+			found = append(found, identity)
+		}
+	}
+	opened, err := tableConfig(s.Address(), "t").Open(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.sink = opened
+	for _, seq := range []uint64{0, 0, 51, 0, 101, 0} {
+		d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{seq}, Acknowledged: 100}, d.object(event.Modified, "a", `{}`))
+	}
+	if err := opened.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	before := d.Query(t, "SELECT identity FROM t.cursors")[0][0]
+	if len(found) != 1 || found[0] != before {
+		t.Errorf("identities %q, the table has %s", found, before)
+	}
+}

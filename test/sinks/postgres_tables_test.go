@@ -96,7 +96,7 @@ func (d *database) want(sql string, lines ...string) {
 func TestPostgresTables(t *testing.T) {
 	s := server.Start(t, server.Options{})
 	for name, test := range map[string]func(t *testing.T, s *server.Server){
-		"content": testContent, "snapshots": testSnapshots, "redelivered": testRedelivered, "views": testViews, "retention": testRetention,
+		"content": testContent, "snapshots": testSnapshots, "redelivered": testRedelivered, "views": testViews, "retention": testRetention, "retained": testRetained,
 		"rights": testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -230,6 +230,31 @@ func testRetention(t *testing.T, s *server.Server) {
 			d.want("SELECT count(*) FROM t.objects", "3")
 		})
 	}
+}
+
+// testRetained: what stays shows which objects exist, also if a deletion becomes old while a round is under way, and if
+// events came again.
+func testRetained(t *testing.T, s *server.Server) {
+	const age = time.Hour
+	d := newDatabase(t, s, nil)
+	old := time.Now().Add(-2 * age)
+	gone, stays := d.object(event.Added, "gone", `{}`), d.object(event.Added, "stays", `{}`)
+	gone.Time, stays.Time = old, old
+	again := stays
+	again.SetRun(9)
+	again.Redelivered = true
+	events := []event.Event{gone, stays, again}
+	for range 2000 {
+		events = append(events, d.object(event.Modified, "other", `{}`))
+	}
+	deleted := d.object(event.Deleted, "gone", `{}`)
+	deleted.Time = time.Now().Add(3*time.Second - age)
+	d.write(append(events, deleted)...)
+	d.sink = d.open(func(c *postgres.Config) { c.Retention = postgres.Retention{Age: age} })
+	d.write(d.object(event.Modified, "other", `{}`))
+	time.Sleep(time.Until(deleted.Time.Add(age + 100*time.Millisecond)))
+	d.write(d.object(event.Modified, "other", `{}`)) // the second step of the round
+	d.want("SELECT name FROM t.objects_at(now()) ORDER BY 1", "other", "stays")
 }
 
 // testRights: a role that owns its schema needs nothing else, and one without the schema's rights is told so.

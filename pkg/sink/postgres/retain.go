@@ -24,6 +24,7 @@ var retainSQL string
 type retainer struct {
 	limits Retention
 	next   int64     // the position where the next step begins
+	before string    // the time before which rows are old, the same throughout a round: a deletion must not go alone
 	rests  time.Time // until then
 }
 
@@ -32,9 +33,13 @@ func (r *retainer) step(ctx context.Context, t *tables) {
 	if r.limits == (Retention{}) || time.Now().Before(r.rests) {
 		return
 	}
+	if r.next == 0 {
+		if r.before = "-infinity"; r.limits.Age > 0 {
+			r.before = time.Now().Add(-r.limits.Age).UTC().Format(time.RFC3339Nano)
+		}
+	}
 	results, err := t.exec(ctx, statement{retainSQL, []string{
-		t.env.Cluster, strconv.FormatInt(r.next, 10), strconv.Itoa(retainRows),
-		strconv.FormatFloat(r.limits.Age.Seconds(), 'f', 0, 64), strconv.Itoa(r.limits.PerObject),
+		t.env.Cluster, strconv.FormatInt(r.next, 10), strconv.Itoa(retainRows), r.before, strconv.Itoa(r.limits.PerObject),
 	}})
 	if err != nil {
 		t.env.Logger.Warn("old rows of history not deleted; trying again later", "err", err)

@@ -1,10 +1,17 @@
 package sinks_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/postgres"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	server "github.com/informd/informd/test/postgres"
 )
@@ -64,5 +71,48 @@ func testRestored(t *testing.T, s *server.Server) {
 	before := d.Query(t, "SELECT identity FROM t.cursors")[0][0]
 	if len(found) != 1 || found[0] != before {
 		t.Errorf("identities %q, the table has %s", found, before)
+	}
+}
+
+// TestPostgresReadOnly: a server that takes no writes any more, with its connections left open, is left for the next one.
+func TestPostgresReadOnly(t *testing.T) {
+	first, second := server.Start(t, server.Options{}), server.Start(t, server.Options{})
+	d := newDatabase(t, first, func(c *postgres.Config) { c.Servers = connection.NewServers(first.Address(), second.Address()) })
+	d.write(d.object(event.Added, "a", `{}`))
+	first.Query(t, "ALTER SYSTEM SET default_transaction_read_only = on")
+	first.Query(t, "SELECT pg_reload_conf()")
+	e := d.object(event.Added, "b", `{}`)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		n, err := d.sink.Write(t.Context(), []event.Event{e})
+		if n == 1 && len(second.Query(t, "SELECT FROM pg_namespace WHERE nspname = 't'")) == 1 {
+			return
+		}
+		e = d.object(event.Added, "b", `{}`)
+		if sink.IsPermanent(err) || sink.IsUnknown(err) || time.Now().After(end) {
+			t.Fatalf("Write returned %d, %v", n, err)
+		}
+	}
+}
+
+// TestPostgresEncoding: a database that is not in UTF-8 has the same texts.
+func TestPostgresEncoding(t *testing.T) {
+	s := server.Start(t, server.Options{})
+	s.Query(t, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+	d := newDatabase(t, s, func(c *postgres.Config) { c.Database = "latin" })
+	d.write(d.object(event.Added, "a", `{"text":"caf\u00e9 é"}`))
+	conn, err := pgconn.Connect(t.Context(), fmt.Sprintf("host=127.0.0.1 port=%s user=%s password=%s dbname=latin sslmode=disable client_encoding=UTF8",
+		strings.TrimPrefix(s.Address(), "127.0.0.1:"), server.User, server.Password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := conn.Exec(t.Context(), "SELECT object ->> 'text' FROM t.history").ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(results[0].Rows[0][0]); text != "café é" {
+		t.Errorf("the text is %q", text)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

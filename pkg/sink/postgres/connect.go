@@ -37,8 +37,8 @@ func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
 	}
 	config.Database, config.User, config.Password = c.Database, c.Auth.Username, password
 	config.ConnectTimeout = connectTimeout
-	// A pooler refuses parameters that it does not know.
-	config.RuntimeParams = map[string]string{"application_name": applicationName(env)}
+	// A pooler refuses parameters that it does not know. The encoding is else that of the database.
+	config.RuntimeParams = map[string]string{"application_name": applicationName(env), "client_encoding": "UTF8"}
 	config.RequireAuth = ""
 	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	config.Fallbacks = nil

@@ -139,7 +139,7 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 	}
 	if err != nil {
 		t.rollback(ctx)
-		if ofClass(err, "42P01", "3F000") { // somebody has dropped the tables
+		if ofClass(err, "42P01", "3F000", "25006") { // the tables are gone, or another server takes the writes by now
 			t.prepared = false
 			return errors.Join(err, t.disconnect(ctx))
 		}

@@ -94,10 +94,15 @@ func (p *process) outlive(cmd *osexec.Cmd, log *lineLog) {
 	}()
 	awaitEnd(cmd)
 	p.mu.Lock()
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // the group may be empty
-	_ = cmd.Wait()                            // the state says it
+	group := -p.pid
+	_ = syscall.Kill(group, syscall.SIGKILL) // it may be empty
+	_ = cmd.Wait()                           // the state says it
 	p.state, p.pid = cmd.ProcessState, 0
 	p.mu.Unlock()
+	// The first process of a container inherits the rest of the group.
+	for err := error(nil); err == nil || errors.Is(err, syscall.EINTR); {
+		_, err = syscall.Wait4(group, nil, 0, nil)
+	}
 	// A process that has left the group may hold the other end open.
 	_ = p.err.SetReadDeadline(time.Now().Add(outputGrace))
 	<-copied

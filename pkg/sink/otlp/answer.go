@@ -116,17 +116,14 @@ func (s *exporter) accepted(answer []byte, events int) error {
 	})
 }
 
-// warn logs what the endpoint says beside accepting everything, once until it says
-// something else.
+// warn logs what the endpoint says beside accepting everything, now and then: it may say it each time.
 func (s *exporter) warn(words string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if words == s.warned {
+	if words == "" {
 		return
 	}
-	if s.warned = words; words != "" {
+	s.warnings.Do(func() {
 		s.logger.Warn("the endpoint has accepted the records with a warning, they stay delivered", "answer", s.excerpt([]byte(words)))
-	}
+	})
 }
 
 // partialSuccess reads an ExportLogsServiceResponse. Its generated type would link all of gRPC.

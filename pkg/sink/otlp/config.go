@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
@@ -27,6 +29,9 @@ const (
 	// defaultMaxRequestBytes is half of what gRPC servers accept by default.
 	defaultMaxRequestBytes = 2 * sink.MiB
 	minMaxRequestBytes     = 4 * sink.KiB
+
+	// warningPause is between two warnings of the endpoint in the log.
+	warningPause = 10 * time.Minute
 
 	exampleHTTP = "https://collector:4318"
 	exampleGRPC = "https://collector:4317"
@@ -195,5 +200,6 @@ func (c *Config) exporter(env sink.Env) (*exporter, error) {
 		logger:     env.Logger,
 		encoder:    encoder,
 		credential: endpoint.NewCredential(c.Auth),
+		warnings:   rate.Sometimes{Interval: warningPause},
 	}, nil
 }

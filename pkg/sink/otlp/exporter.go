@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"sync"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
@@ -28,9 +28,7 @@ type exporter struct {
 	credential *endpoint.Credential
 	client     *endpoint.Client
 	trust      endpoint.Trust
-
-	mu     sync.Mutex
-	warned string // the last warning of the endpoint
+	warnings   rate.Sometimes // of the endpoint, in the log
 }
 
 // Write implements [sink.Sink]: request after request, each with as many events as

@@ -1,7 +1,9 @@
 package otlp_test
 
 import (
+	"bytes"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -197,6 +199,32 @@ func TestPartialSuccess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWarnings: an endpoint that accepts each request with other words of warning does not fill the log.
+func TestWarnings(t *testing.T) {
+	e := serve(t, func(n int, w http.ResponseWriter, r request) bool {
+		accept(w, r, partly(0, "request "+strconv.Itoa(n)+" is odd"))
+		return true
+	})
+	var log bytes.Buffer
+	env := sinktest.Env(t)
+	env.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := config(t, e.URL, nil).Open(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if n, _, err := write(t, s, sinktest.Events(1)); n != 1 {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "request 0 is odd") {
+		t.Errorf("%d lines:\n%s", lines, log.String())
 	}
 }
 

@@ -403,3 +403,48 @@ func TestAuditsBesideBusyNamespaces(t *testing.T) {
 		t.Errorf("afterwards: %+v", got)
 	}
 }
+
+// TestUnsureAuditAheadOfTheWatch: what an audit is not sure about is compared with a list of now, where the API server lists at no exact revision: what is
+// between the position and the list is in a gap.
+func TestUnsureAuditAheadOfTheWatch(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	api.put("a", "y", "1")
+	r := start(t, api, filtered())
+	r.caughtUp()
+	api.put("a", "x", "1") // held back
+	r.caughtUp()
+	r.stop(false)
+	r.begin(things())
+	r.caughtUp()
+	n := len(r.log.all())
+	wrote := false
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			if q.Get("resourceVersionMatch") != "Exact" || q.Get("fieldSelector") != "" || !strings.HasSuffix(r.URL.Path, "/things") {
+				return false
+			}
+			api.mu.Lock()
+			first := !wrote
+			wrote = true
+			api.mu.Unlock()
+			if first {
+				return false // the audit
+			}
+			api.put("a", "y", "2")
+			api.put("a", "y", "3")
+			writeStatus(w, 410, "Expired", "The resourceVersion for the provided list is too old")
+			return true
+		}
+	})
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+		t.Errorf("%+v", got)
+	}
+	r.eventually("a gap", func() bool { return count(r.log.all()[n:], event.Gap) == 1 })
+	r.caughtUp()
+	want := []string{"gap (103,105] audit state", "modified a/x uid-1 103<101 replay", "modified a/y uid-2 105<102 replay"}
+	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -154,6 +154,9 @@ func (t *Reconciler) reconcileNow(ctx context.Context) error {
 func (t *Reconciler) reconcileHere(ctx context.Context) error {
 	err := t.reconcileAt(ctx, t.Cursor)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		if l := t.Lost; l.Unsure { // the watch will not bring what is between the position and that list
+			l.Unsure, l.From = false, max(l.From, t.Resume())
+		}
 		err = t.reconcileNow(ctx)
 	}
 	if errors.Is(err, listwatch.ErrWrongList) {

@@ -54,7 +54,7 @@ type Lost struct {
 	// Oldest is a revision from which a watch can begin, as the API server's
 	// error names it; 0 if it names none.
 	Oldest uint64
-	// Unsure: an audit found only what change filters may have skipped. No gap follows.
+	// Unsure: an audit found only what change filters may have skipped. No gap follows a list at the position.
 	Unsure bool
 	// Tried: a reconcile was begun. If it failed, etcd may have been restored since.
 	Tried bool

@@ -56,7 +56,7 @@ type Config struct {
 }
 
 // Retention limits the rows of the table history. Default: informd deletes none. It never deletes the
-// last row of an object that exists.
+// last row of an object that exists, and none of the newest 10,000 rows.
 type Retention struct {
 	// Age is how long a row stays. 0: without limit.
 	Age time.Duration `yaml:"age"`

@@ -10,6 +10,9 @@ import (
 const (
 	// maxPerObject bounds retention.perObject: for each row, that many others are counted.
 	maxPerObject = 100_000
+	// retainNewest is how many rows stay in any case, the newest of the cluster: after a crash their events may come
+	// again, and without their rows an old state would be taken for a new one.
+	retainNewest = 10_000
 	// retainRows is how many rows of history one step looks at.
 	retainRows = 2_000
 	// retainPause is between the end of one round through history and the next.
@@ -40,6 +43,7 @@ func (r *retainer) step(ctx context.Context, t *tables) {
 	}
 	results, err := t.exec(ctx, statement{retainSQL, []string{
 		t.env.Cluster, strconv.FormatInt(r.next, 10), strconv.Itoa(retainRows), r.before, strconv.Itoa(r.limits.PerObject),
+		strconv.FormatInt(t.position-retainNewest, 10),
 	}})
 	if err != nil {
 		t.env.Logger.Warn("old rows of history not deleted; trying again later", "err", err)

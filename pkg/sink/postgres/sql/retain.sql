@@ -1,8 +1,8 @@
--- Deletes, of some rows from a position on, the older ones: by age if the object has a newer row of that age or does
+-- Deletes, of some rows between two positions, the older ones: by age if the object has a newer row of that age or does
 -- not exist, and by the number of newer rows of the object. No redelivered row counts as newer than one that is not: it
 -- does not say what existed. Returns the last position, NULL behind the end.
 WITH rows AS (
-	SELECT * FROM schema.history WHERE cluster = $1 AND position >= $2::bigint ORDER BY position LIMIT $3::bigint
+	SELECT * FROM schema.history WHERE cluster = $1 AND position BETWEEN $2::bigint AND $6::bigint ORDER BY position LIMIT $3::bigint
 ), old AS (
 	DELETE FROM schema.history h USING rows r
 	WHERE h.cluster = r.cluster AND h.position = r.position AND (

@@ -18,8 +18,12 @@ func sqlState(err error) string {
 	return ""
 }
 
-// ofClass reports whether the server's error has a code of one of these classes.
+// ofClass reports whether the server's answer to a statement has a code of one of these classes. That to a login says
+// nothing of an event.
 func ofClass(err error, classes ...string) bool {
+	if _, login := errors.AsType[*pgconn.ConnectError](err); login {
+		return false
+	}
 	code := sqlState(err)
 	for _, class := range classes {
 		if code != "" && strings.HasPrefix(code, class) {

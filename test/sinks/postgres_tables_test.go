@@ -98,7 +98,7 @@ func TestPostgresTables(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, s *server.Server){
 		"content": testContent, "snapshots": testSnapshots, "redelivered": testRedelivered, "views": testViews, "retention": testRetention, "retained": testRetained,
 		"repeated": testRepeatedAfterRetention,
-		"rights":   testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink,
+		"rights":   testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink, "reserved word": testReservedWord,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -399,6 +399,16 @@ func testRender(t *testing.T, s *server.Server) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: the row and what Render shows (-row +shown):\n%s", events[i].ID, diff)
 		}
+	}
+}
+
+// testReservedWord: any name that the config takes is one for a schema.
+func testReservedWord(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, func(c *postgres.Config) { c.Schema = "user" })
+	d.write(d.object(event.Added, "a", `{}`), d.control(event.Begin, "core/pods", 1))
+	d.want(`SELECT count(*) FROM "user".history`, "2")
+	if err := tableConfig(s.Address(), "user").Holds(t.Context(), sinktest.Env(t), func(event.Event) error { return nil }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -73,7 +73,6 @@ func (c *Config) Validate() []sink.Problem {
 	if c.Database == "" || strings.ContainsRune(c.Database, 0) {
 		add("database", "is required: the name of a database that exists")
 	}
-	// Without quotes in any statement.
 	if !regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`).MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") {
 		add("schema", "%q is not a name for the schema: use at most 63 of a-z, 0-9 and _, as in informd", c.Schema)
 	}
@@ -154,4 +153,9 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, err
 	}
 	return newTables(c, env), nil
+}
+
+// sql puts the name of the schema into statements.
+func (c *Config) sql(text string) string {
+	return strings.ReplaceAll(text, "schema.", `"`+c.Schema+`".`) // it may be a word of SQL, such as user
 }

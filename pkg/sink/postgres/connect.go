@@ -122,7 +122,7 @@ func (t *tables) exec(ctx context.Context, statements ...statement) ([]*pgconn.R
 		for i, arg := range s.args {
 			args[i] = []byte(arg)
 		}
-		batch.ExecParams(strings.ReplaceAll(s.sql, "schema.", t.options.Schema+"."), args, nil, nil, nil)
+		batch.ExecParams(t.options.sql(s.sql), args, nil, nil, nil)
 	}
 	results, err := t.conn.ExecBatch(ctx, batch).ReadAll()
 	return results, orContext(ctx, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -20,7 +19,7 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(event.Event)
 		return explain(err)
 	}
 	defer func() { err = errors.Join(err, t.disconnect(ctx)) }()
-	rows := t.conn.ExecParams(ctx, strings.ReplaceAll(holdsSQL, "schema.", c.Schema+"."), [][]byte{[]byte(env.Cluster)}, nil, nil, nil)
+	rows := t.conn.ExecParams(ctx, c.sql(holdsSQL), [][]byte{[]byte(env.Cluster)}, nil, nil, nil)
 	for err == nil && rows.NextRow() {
 		var e event.Event
 		if e, err = heldEvent(env.Cluster, rows.Values()); err == nil {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // schemaVersion is that of sql/schema.sql. A later version adds statements that lead from one to the next.
@@ -45,7 +44,7 @@ func (t *tables) prepare(ctx context.Context) error {
 // create makes the tables in a transaction that has the lock, and ends it.
 func (t *tables) create(ctx context.Context, exists bool) error {
 	if !exists {
-		if _, err := t.exec(ctx, statement{sql: "CREATE SCHEMA " + t.options.Schema}); err != nil {
+		if _, err := t.exec(ctx, statement{sql: `CREATE SCHEMA "` + t.options.Schema + `"`}); err != nil {
 			return err
 		}
 	}
@@ -54,9 +53,8 @@ func (t *tables) create(ctx context.Context, exists bool) error {
 		return err
 	}
 	if version == 0 {
-		script := strings.ReplaceAll(schemaSQL, "schema.", t.options.Schema+".")
-		script += fmt.Sprintf("INSERT INTO %s.informd_schema VALUES ('informd', %d);", t.options.Schema, schemaVersion)
-		if _, err := t.conn.Exec(ctx, script).ReadAll(); err != nil {
+		script := schemaSQL + fmt.Sprintf("INSERT INTO schema.informd_schema VALUES ('informd', %d);", schemaVersion)
+		if _, err := t.conn.Exec(ctx, t.options.sql(script)).ReadAll(); err != nil {
 			return orContext(ctx, err)
 		}
 		t.env.Logger.Info("created the tables", "schema", t.options.Schema, "version", schemaVersion)

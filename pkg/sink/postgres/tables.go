@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,7 +62,7 @@ func (t *tables) WriteAt(ctx context.Context, batch []event.Event, at sink.Posit
 				return 0, err
 			}
 			n, writeErr := t.WriteAt(ctx, batch[:i], part(at, 0, i))
-			return n, errors.Join(writeErr, onlyIf(n == i, err))
+			return n, cmp.Or(writeErr, err)
 		}
 	}
 	err := t.transact(ctx, batch, at, false)
@@ -99,13 +100,6 @@ func (t *tables) writeRefused(ctx context.Context, one []event.Event, at sink.Po
 func part(at sink.Positions, from, to int) sink.Positions {
 	at.Seqs = at.Seqs[from:to]
 	return at
-}
-
-func onlyIf(is bool, err error) error {
-	if is {
-		return err
-	}
-	return nil
 }
 
 // checkKey refuses an event that no index can have.

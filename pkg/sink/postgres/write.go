@@ -54,7 +54,7 @@ func (t *tables) copy(ctx context.Context) error {
 	for i := range t.row {
 		names = append(names, t.row[i].column)
 	}
-	sql := fmt.Sprintf("COPY %s.history (%s) FROM STDIN (FORMAT binary)", t.options.Schema, strings.Join(names, ", "))
+	sql := t.options.sql("COPY schema.history (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)")
 	_, err := t.conn.CopyFrom(ctx, bytes.NewReader(t.buffer), sql)
 	return err
 }

@@ -83,8 +83,9 @@ func (c *Client) Close() {
 // conns are the open connections of a client. The transport closes idle ones only: an HTTP/2
 // connection over which a request has just ended would stay open until the endpoint closes it.
 type conns struct {
-	mu   sync.Mutex
-	open map[*conn]struct{}
+	mu     sync.Mutex
+	open   map[*conn]struct{}
+	closed bool // what is being made meanwhile is closed at once
 }
 
 type conn struct {
@@ -100,12 +101,16 @@ func (c *conns) add(dialed net.Conn, err error) (net.Conn, error) {
 	added := &conn{dialed, c}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.Join(net.ErrClosed, dialed.Close())
+	}
 	c.open[added] = struct{}{}
 	return added, nil
 }
 
 func (c *conns) close() {
 	c.mu.Lock()
+	c.closed = true
 	left := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
 	for _, one := range left {

@@ -349,3 +349,33 @@ func TestCauseOfAReturnThatOnlyAListShows(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleListOfANamespaceThatNoLongerMatches: the API server answers with a list from before the position. What it lacks is
+// not deleted.
+func TestStaleListOfANamespaceThatNoLongerMatches(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	stale := true
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if !stale || !strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") || r.URL.Query().Get("limit") != "500" {
+				return false
+			}
+			stale = false
+			_, _ = w.Write([]byte(`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"101"},"items":[]}`))
+			return true
+		}
+	})
+	api.put("", "team-a", "no")
+	r.eventually("an end", func() bool { return len(r.log.all()) > n })
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"left team-a/one uid-2 102<102"}, r.since(n)); diff != "" || stale {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

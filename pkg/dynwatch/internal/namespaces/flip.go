@@ -124,6 +124,9 @@ func (t *Follower) unmatch(ctx context.Context, name string, cause uint64) error
 	if listwatch.Unsupported(err) { // then all of it leaves once the stream has come to the present
 		until, err = t.Source.Revision(ctx)
 	}
+	if err == nil && until < t.Cursor {
+		err = fmt.Errorf("%w (list at %d)", sweep.ErrBehind, until) // what it lacks may have been born since
+	}
 	if l.Broken != 0 {
 		t.lack(l.Broken, max(until, t.Cursor))
 	}

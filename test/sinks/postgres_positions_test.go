@@ -1,10 +1,10 @@
 package sinks_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -82,16 +82,14 @@ func TestPostgresReadOnly(t *testing.T) {
 	first.Query(t, "ALTER SYSTEM SET default_transaction_read_only = on")
 	first.Query(t, "SELECT pg_reload_conf()")
 	e := d.object(event.Added, "b", `{}`)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		n, err := d.sink.Write(t.Context(), []event.Event{e})
-		if n == 1 && len(second.Query(t, "SELECT FROM pg_namespace WHERE nspname = 't'")) == 1 {
-			return
-		}
-		e = d.object(event.Added, "b", `{}`)
-		if sink.IsPermanent(err) || sink.IsUnknown(err) || time.Now().After(end) {
+	eventually(t, "rows on the other server", func(ctx context.Context) (bool, error) {
+		n, err := d.sink.Write(ctx, []event.Event{e})
+		if sink.IsPermanent(err) || sink.IsUnknown(err) {
 			t.Fatalf("Write returned %d, %v", n, err)
 		}
-	}
+		e = d.object(event.Added, "b", `{}`)
+		return n == 1 && len(second.Query(t, "SELECT FROM pg_namespace WHERE nspname = 't'")) == 1, err
+	})
 }
 
 // TestPostgresEncoding: a database that is not in UTF-8 has the same texts.

@@ -117,6 +117,8 @@ type place struct {
 	position            int64
 	// held are the ids of the batch that history has.
 	held map[string]bool
+	// lost: the tables lack events that they had.
+	lost bool
 }
 
 // transact writes the events, what follows from them, and the position in one transaction. Raw has it
@@ -140,6 +142,9 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 		return err
 	}
 	if t.env.Found != nil {
+		if p.lost { // informd may know no identity of before, if the sink had another type
+			t.env.Found("")
+		}
 		t.env.Found(p.identity)
 	}
 	t.identity, t.position = p.identity, p.position
@@ -208,7 +213,7 @@ func (t *tables) compare(p *place, at sink.Positions) {
 	}
 	t.env.Logger.Warn("tables lack events that they had; informd repeats every object", "schema", t.options.Schema,
 		"has", p.sequence, "had", at.Acknowledged, "next", "their history has a gap: check backups and replicas of the database")
-	p.identity = rand.Text()
+	p.identity, p.lost = rand.Text(), true
 	p.sequence = max(p.sequence, at.Acknowledged) // what follows, perhaps without a sequence, is no other loss
 }
 

@@ -398,3 +398,17 @@ func TestResnapshotFromAWrongList(t *testing.T) {
 		t.Errorf("%+v, events %q", x, r.since(n))
 	}
 }
+
+// An object cannot be emitted any more. It exists, so that its last event is repeated.
+func TestResnapshotOfAnUnreadableObject(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.unemittable("same")
+	api.put("a", "same", "")
+	r.caughtUp()
+	n := len(r.log.all())
+	if x := r.resnapshot(); checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}

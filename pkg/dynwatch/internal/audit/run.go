@@ -1,5 +1,5 @@
-// Package audit compares the index of a target with a list while the watch stays open. What
-// differs is read from etcd by name.
+// Package audit compares the index of a target with a list while the watch stays open. What still differs when
+// the watch has passed the list, and etcd confirms, is reconciled.
 package audit
 
 import (

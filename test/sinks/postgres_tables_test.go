@@ -267,7 +267,7 @@ func testRetained(t *testing.T, s *server.Server) {
 	d.sink = d.open(func(c *postgres.Config) { c.Retention = postgres.Retention{Age: age} })
 	d.fill(1)
 	pause(t.Context(), time.Until(deleted.Time.Add(age+100*time.Millisecond))) // until it is old
-	d.fill(1) // the second step of the round
+	d.fill(1)                                                                  // the second step of the round
 	d.want("SELECT name FROM t.objects_at(now()) ORDER BY 1", "filler", "stays")
 }
 

@@ -3,6 +3,7 @@ package sinks_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ import (
 func TestPostgresPositions(t *testing.T) {
 	s := server.Start(t, server.Options{})
 	for name, test := range map[string]func(t *testing.T, s *server.Server){
-		"repeated": testRepeated, "restored": testRestored,
+		"repeated": testRepeated, "restored": testRestored, "two writers": testTwoWriters,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -45,6 +46,25 @@ func testRepeated(t *testing.T, s *server.Server) {
 	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{1<<24 + 1}, Acknowledged: 1}, state)
 	d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{1<<24 + 2, 1<<24 + 3}, Acknowledged: 1<<24 + 1}, b, c)
 	d.want("SELECT count(*), count(DISTINCT id) FROM t.history", "4 4")
+}
+
+// testTwoWriters: of two informds with one cluster and schema, one writes. The other says why it does not, and repeats nothing.
+func testTwoWriters(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	d.writeAt(sink.Positions{Log: "one", Seqs: []uint64{1}}, d.object(event.Added, "a", `{}`))
+	before := d.Query(t, "SELECT identity, log FROM t.cursors")[0]
+	first := d.sink
+	d.sink = d.open(nil)
+	at := sink.Positions{Log: "other", Seqs: []uint64{7}, Acknowledged: 6}
+	n, err := sink.WriteAt(t.Context(), d.sink, []event.Event{d.object(event.Added, "b", `{}`)}, at)
+	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
+		t.Errorf("the other one wrote %d, %v; want an error that is retried", n, err)
+	}
+	d.sink = first
+	d.writeAt(sink.Positions{Log: "one", Seqs: []uint64{2}, Acknowledged: 1}, d.object(event.Modified, "a", `{}`))
+	if after := d.Query(t, "SELECT identity, log FROM t.cursors")[0]; !slices.Equal(before, after) {
+		t.Errorf("the cursor is %q, was %q", after, before)
+	}
 }
 
 // testRestored: tables that lack events report that once, also while what comes has no sequence or a low one. An empty

@@ -110,6 +110,10 @@ func checkKey(cluster string, e *event.Event) error {
 	return nil
 }
 
+// otherLog is how long the tables belong to the log that wrote them last. Another one waits: two informds that write
+// them in turn would each take the events of the other for a loss.
+const otherLog = 30 * time.Second
+
 // place is the row of the table cursors, locked until the end of the transaction.
 type place struct {
 	sink, identity, log string
@@ -171,7 +175,8 @@ func (t *tables) begin(ctx context.Context, batch []event.Event, at sink.Positio
 			args: []string{t.env.Cluster, t.env.Name, rand.Text(), at.Log},
 		},
 		statement{
-			sql:  "SELECT sink, identity, log, sequence, position FROM schema.cursors WHERE cluster = $1 FOR UPDATE",
+			sql: `SELECT sink, identity, log, sequence, position, extract(epoch FROM now() - changed)::bigint
+				FROM schema.cursors WHERE cluster = $1 FOR UPDATE`,
 			args: []string{t.env.Cluster},
 		},
 		statement{
@@ -198,6 +203,11 @@ func (t *tables) begin(ctx context.Context, batch []event.Event, at sink.Positio
 	if p.sink != t.env.Name {
 		return p, fmt.Errorf("schema %s has the events of the cluster %s from the sink %q: set schema to another name; to continue the tables under this sink, "+
 			"update the column sink of the table cursors", t.options.Schema, t.env.Cluster, p.sink)
+	}
+	age, _ := strconv.Atoi(string(rows[0][5]))
+	if at.Log != "" && p.log != at.Log && p.position != t.position && age < int(otherLog.Seconds()) {
+		return p, fmt.Errorf("another informd, or this one with another journal.dir, wrote events of the cluster %s to schema %s %d s ago: "+
+			"two of them need two names of cluster, or two schemas", t.env.Cluster, t.options.Schema, age)
 	}
 	t.compare(&p, at)
 	return p, nil

@@ -254,6 +254,29 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	}
 }
 
+// TestDeletionFilteredAtThePosition: a namespace matches at a revision before a deletion that was filtered out, and that the
+// target is at. The watch brings the deletion once more.
+func TestDeletionFilteredAtThePosition(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.put("", "team-a", "yes")
+	api.del("team-a", "two")
+	r.passed()
+	api.do(func() { api.slow = nil })
+	r.eventually("the end", func() bool { return len(thingLines(r.log.all()[n:])) >= 3 })
+	r.caughtUp()
+	want := []string{"deleted team-a/two uid-3 105<103", "entered team-a/one uid-2 102", "entered team-a/two uid-3 103"}
+	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 // TestNamespaceMatchesAfterARollback: etcd is restored to an older state while the Namespaces cannot be
 // read. A namespace matches after that, at a revision below the last one that was read.
 func TestNamespaceMatchesAfterARollback(t *testing.T) {

@@ -247,8 +247,11 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		t.Audits.Running.End(namespace, name, rv)
 	}
 	if w.Kind == watch.Deleted && rv == t.Cursor {
-		name := index.Key(namespace, name)
-		t.Ended[name] = max(t.Ended[name], rv)
+		key := "" // of no name: the watch may have to bring again what was filtered
+		if !filtered {
+			key = index.Key(namespace, name)
+		}
+		t.Ended[key] = max(t.Ended[key], rv)
 	}
 	if err := t.Decide(ctx); err != nil {
 		return err

@@ -115,12 +115,11 @@ func arrows() map[string]arrow {
 		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "pkg/internal")},
 		// What all parts of a target share knows none of them, and they know neither each
 		// other nor the loop.
-		"pkg/dynwatch/internal/feed":       {never: watching("target", "resolve", "reconcile", "namespaces", "audit", "resnapshot", "sweep", "missing")},
-		"pkg/dynwatch/internal/resolve":    {never: watching("target", "reconcile", "namespaces", "audit", "resnapshot", "sweep", "missing")},
-		"pkg/dynwatch/internal/reconcile":  {never: watching("target", "resolve", "namespaces", "audit", "resnapshot")},
-		"pkg/dynwatch/internal/namespaces": {never: watching("target", "resolve", "reconcile", "audit", "resnapshot")},
-		"pkg/dynwatch/internal/audit":      {never: watching("target", "resolve", "reconcile", "namespaces", "resnapshot")},
-		"pkg/dynwatch/internal/resnapshot": {never: watching("target", "resolve", "reconcile", "namespaces", "audit")},
+		"pkg/dynwatch/internal/feed":       {never: watching("target", "resolve", "reconcile", "namespaces", "audit", "sweep", "missing")},
+		"pkg/dynwatch/internal/resolve":    {never: watching("target", "reconcile", "namespaces", "audit", "sweep", "missing")},
+		"pkg/dynwatch/internal/reconcile":  {never: watching("target", "resolve", "namespaces", "audit")},
+		"pkg/dynwatch/internal/namespaces": {never: watching("target", "resolve", "reconcile", "audit")},
+		"pkg/dynwatch/internal/audit":      {never: watching("target", "resolve", "reconcile", "namespaces")},
 		"pkg/sink": {
 			except: ours("pkg/sink/sinktest"),
 			never:  append(ours("pkg/dynwatch", "pkg/journal", "cmd"), "k8s.io"),

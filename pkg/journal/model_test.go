@@ -59,11 +59,13 @@ type model struct {
 	// forgotten are objects that the config excludes. The log knows them by forgets, with the sequence before.
 	forgotten map[string]bool
 	forgets   []logged
-	log       []logged
-	unsure    []event.Event // of an Append that failed
-	highest   uint64        // sequence that was ever used
-	sinks     []*modelSink
-	letters   map[uint64]string
+	// pending are the forgets that a crash may have lost.
+	pending map[string]logged
+	log     []logged
+	unsure  []event.Event // of an Append that failed
+	highest uint64        // sequence that was ever used
+	sinks   []*modelSink
+	letters map[uint64]string
 }
 
 // modelList is a list of a target that is in progress.
@@ -76,7 +78,7 @@ type modelList struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, disk: disktest.New(seed), spacy: seed%3 == 0, faults: seed%2 == 0,
-		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{}, forgotten: map[string]bool{},
+		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{}, forgotten: map[string]bool{}, pending: map[string]logged{},
 	}
 	for i := range 4 {
 		m.sinks = append(m.sinks, &modelSink{m: m, name: fmt.Sprint("s", i), now: i%2 == 0, rows: map[string]event.Event{}, hard: map[string]bool{}, uids: map[string]bool{}})
@@ -313,19 +315,19 @@ func (m *model) crash(power bool) {
 	if !power && len(lost) > 0 {
 		m.t.Errorf("step %d: the end of the process lost %d events", m.steps, len(lost))
 	}
-	unsure := m.lostForgets(end)
-	m.restored(end, unsure)
+	m.loseForgets(end)
+	m.restored(end)
 	for _, s := range m.sinks {
 		s.crashed(end)
 	}
 	if m.letters = m.readLetters(m.letters, ""); len(m.unsure)+len(lost) > 0 {
 		m.append(append(lost, m.unsure...)...) // as the watch brings them again
 	}
-	m.forgetAgain(unsure)
+	m.forgetAgain()
 }
 
 // restored compares what targets get with the list.
-func (m *model) restored(end uint64, unsure map[string]bool) {
+func (m *model) restored(end uint64) {
 	m.t.Helper()
 	last, at := map[string]uint64{}, map[string]uint64{}
 	for _, l := range m.log {
@@ -345,7 +347,7 @@ func (m *model) restored(end uint64, unsure map[string]bool) {
 			m.t.Errorf("step %d: checkpoint at %d, void: %t, %v; the log ends at %d", m.steps, seq, at.Void, err, end)
 		}
 	}
-	maps.DeleteFunc(last, func(key string, _ uint64) bool { return unsure[key] })
+	m.findForgets(last)
 	if len(last) > 0 {
 		m.t.Errorf("step %d: not restored: %v", m.steps, last)
 	}

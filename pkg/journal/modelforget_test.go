@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/informd/informd/pkg/event"
@@ -21,25 +22,34 @@ func (m *model) forgetKey(key string) {
 	m.fails(m.j.Forget(m.t.Context(), []event.Event{e}))
 }
 
-// lostForgets returns the objects that the log may have forgotten or not, after a crash that has left it up to a
-// sequence.
-func (m *model) lostForgets(end uint64) (unsure map[string]bool) {
-	unsure = map[string]bool{}
+// loseForgets notes the forgets that may be lost, after a crash that has left the log up to a sequence.
+func (m *model) loseForgets(end uint64) {
 	m.forgets = slices.DeleteFunc(m.forgets, func(f logged) bool {
 		if f.seq >= end {
-			unsure[keyOf(&f.event)] = true
+			m.pending[keyOf(&f.event)] = f
 		}
 		return f.seq >= end
 	})
-	return unsure
 }
 
-// forgetAgain repeats what may be lost, as the next comparison does.
-func (m *model) forgetAgain(unsure map[string]bool) {
-	for key := range unsure {
-		if m.forgotten[key] {
+// findForgets keeps the forgets that were not lost: those of objects that the log has events of, and does not restore.
+func (m *model) findForgets(missing map[string]uint64) {
+	for key, f := range m.pending {
+		if _, is := missing[key]; is {
+			m.forgets = append(m.forgets, f)
+			delete(missing, key)
+			delete(m.pending, key)
+		}
+	}
+}
+
+// forgetAgain repeats what was lost, as the next comparison does. A crash meanwhile begins it again.
+func (m *model) forgetAgain() {
+	for _, key := range slices.Sorted(maps.Keys(m.pending)) {
+		if _, is := m.pending[key]; is && m.forgotten[key] {
 			m.forgetKey(key)
 		}
+		delete(m.pending, key)
 	}
 }
 

@@ -254,6 +254,30 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	}
 }
 
+// TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its namespace
+// matches. Nothing is said of it.
+func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.settled()
+	r.stop(false)
+	n := len(r.log.all())
+	api.del("team-a", "two")
+	api.put("", "team-a", "yes")
+	r.begin(labelled())
+	r.caughtUp()
+	r.eventually("the object", func() bool { return len(thingLines(r.log.all()[n:])) > 0 })
+	for _, line := range thingLines(r.log.all()[n:]) {
+		if strings.Contains(line, "team-a/two") {
+			t.Error(line)
+		}
+	}
+}
+
 // TestDeletionFilteredAtThePosition: a namespace matches at a revision before a deletion that was filtered out, and that the
 // target is at. The watch brings the deletion once more.
 func TestDeletionFilteredAtThePosition(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -45,7 +46,11 @@ func (t *Sweeper) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 	if s.Kind == decide.Gone {
 		selects = t.Source.Resource.Loses()
 	}
-	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added})
+	r := decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added}
+	if l := t.Lost; l != nil && l.Phase == recovery.Settling && l.Reason == recovery.ReasonSelection {
+		r.Position = l.Settled + 1 // what the list lacks, and nobody knows, was not selected before
+	}
+	return decide.Decide(k, s, r)
 }
 
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil

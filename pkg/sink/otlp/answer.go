@@ -38,12 +38,12 @@ type refusal struct {
 // refused makes the error of a refusal. Of several events a permanent error, or an unknown one,
 // only says that they must go one by one.
 func (s *exporter) refused(r refusal) error {
-	doubt := ""
+	hint := ""
 	permanent := r.about == ofSize || r.about == ofEvents && (r.events > 1 || s.trust.Refused())
 	if r.about == ofEvents && !permanent {
-		doubt = "; it has accepted nothing else lately, so the event need not be at fault: check url, headers, auth and the endpoint"
+		hint = "; it has accepted nothing else lately, so the event need not be at fault: check url, headers, auth and the endpoint"
 	}
-	err := fmt.Errorf("post to %s: the endpoint %s%s", endpoint.Where(s.url), r.what, doubt)
+	err := fmt.Errorf("post to %s: the endpoint %s%s", endpoint.Where(s.url), r.what, hint)
 	err = sink.WithAnswer(err, s.excerpt(r.answer))
 	switch {
 	case permanent:
@@ -51,7 +51,7 @@ func (s *exporter) refused(r refusal) error {
 	case r.after > 0:
 		err = sink.WithRetryAfter(err, r.after)
 	}
-	if doubt != "" || r.about == unclear {
+	if hint != "" || r.about == unclear {
 		err = sink.Unknown(err)
 	}
 	return err

@@ -83,7 +83,7 @@ func stringEnd(json []byte, i int) (end int, ok bool) {
 	return len(json), true
 }
 
-// escaped returns the code of the escape \uXXXX that json begins with, -1 if there is none.
+// escaped returns the code of the escape (backslash, u, four hex digits) that json begins with, -1 if there is none.
 func escaped(json []byte) rune {
 	if len(json) < 6 || json[0] != '\\' || json[1] != 'u' {
 		return -1

@@ -32,18 +32,18 @@ func longHeaders(header http.Header) bool {
 // is not 2xx. Of several events a permanent error, or an unknown one, only says that they
 // must go one by one.
 func (s *webhook) refusal(response *http.Response, answer []byte, events int) error {
-	code, doubt := response.StatusCode, ""
+	code, hint := response.StatusCode, ""
 	long := longHeaders(response.Request.Header)
 	permanent := code == http.StatusRequestEntityTooLarge ||
 		long && (code == http.StatusRequestHeaderFieldsTooLarge || code == http.StatusBadRequest) // nginx answers 400
 	if !permanent && (code == http.StatusBadRequest || code == http.StatusUnprocessableEntity) {
 		permanent = events > 1 || s.trust.Refused()
 		if !permanent {
-			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check signing.keyFile, auth, headers and the endpoint"
+			hint = "; it has accepted nothing else lately, so the event need not be at fault: check signing.keyFile, auth, headers and the endpoint"
 		}
 	}
 	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s", s.where(), code, http.StatusText(code),
-		s.advice(response), doubt)
+		s.advice(response), hint)
 	err = sink.WithAnswer(err, endpoint.Excerpt(answer, s.url, s.config.Headers, s.config.Auth))
 	if permanent {
 		return sink.Permanent(err)
@@ -51,7 +51,7 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 	if after := endpoint.RetryAfter(response.Header, time.Now()); after > 0 {
 		err = sink.WithRetryAfter(err, after)
 	}
-	if doubt != "" || unknown(code) {
+	if hint != "" || unknown(code) {
 		err = sink.Unknown(err)
 	}
 	return err

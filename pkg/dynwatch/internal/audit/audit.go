@@ -102,7 +102,7 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	if a.Differing() > 0 && !t.canJudge(a) {
 		return nil
 	}
-	diverged, skipped, err := t.verdict(ctx, a)
+	diverged, skipped, err := t.judge(ctx, a)
 	switch {
 	case errors.Is(err, sweep.ErrRolledBack):
 		t.endAudit(diverged+1, nil)
@@ -131,9 +131,9 @@ func (t *Auditor) Conclude(ctx context.Context) error {
 	return ErrDiverged
 }
 
-// verdict returns how many of the suspects diverge, and how many change filters may explain. It asks etcd until one
+// judge returns how many of the suspects diverge, and how many change filters may explain. It asks etcd until one
 // is confirmed: the reconcile that follows finds out about the others.
-func (t *Auditor) verdict(ctx context.Context, a *Run) (diverged, skipped int, err error) {
+func (t *Auditor) judge(ctx context.Context, a *Run) (diverged, skipped int, err error) {
 	for _, d := range a.Suspects {
 		differs, may := t.differs(a, d)
 		if may {
@@ -163,7 +163,7 @@ func (t *Auditor) verdict(ctx context.Context, a *Run) (diverged, skipped int, e
 	return diverged, skipped, nil
 }
 
-// canJudge reports whether the index is what the watch has told up to the cursor,
+// canJudge reports whether the index is what the watch has brought up to the cursor,
 // and the cursor is past the list.
 func (t *Auditor) canJudge(a *Run) bool {
 	if t.Cursor < a.RV || len(t.Undecided) > 0 {

@@ -30,8 +30,8 @@ type Namespaces struct {
 
 	mu    sync.RWMutex // for a moment only
 	views map[Rule]*view
-	// told is when all users were woken last.
-	told time.Time
+	// woken is when all users were woken last.
+	woken time.Time
 	// known is nil until the first list; at is the revision that it is of.
 	known map[string]namespace
 	at    uint64
@@ -166,7 +166,7 @@ const tellEvery = time.Minute
 
 // tell wakes all users. The caller holds mu.
 func (n *Namespaces) tell() {
-	n.told = time.Now()
+	n.woken = time.Now()
 	for _, v := range n.views {
 		for u := range v.users {
 			u.wake()
@@ -191,7 +191,7 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 			v.update(o.Name, exists && v.matches(o.Name, one.labels), Flip{o.RV, max(o.RV, 1) - 1})
 		}
 	}
-	if typ == watch.Bookmark || time.Since(n.told) >= tellEvery {
+	if typ == watch.Bookmark || time.Since(n.woken) >= tellEvery {
 		n.tell()
 	}
 }

@@ -162,7 +162,7 @@ func keepID(log *wal.Log) (string, error) {
 func (j *Journal) Cluster() string { return j.config.Cluster }
 
 // tailBytes is how much of the newest events stays in memory.
-const tailBytes = 4 << 20
+const tailBytes = 6 << 20
 
 // keep starts the goroutines.
 func (j *Journal) keep() {

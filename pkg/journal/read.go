@@ -82,7 +82,11 @@ func (c *Cursor) advance(limit int) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.queue = append(c.queue, entries...)
+	if len(c.queue) == 0 {
+		c.queue = entries
+	} else {
+		c.queue = append(c.queue, entries...)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	more = c.next != before
@@ -132,6 +136,7 @@ func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 	if err != nil || len(found) == 0 && !none {
 		return nil, err
 	}
+	entries = make([]Entry, 0, len(found)+1)
 	for i := range found {
 		lacks, err := c.lacksObjects(&found[i])
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -70,9 +71,15 @@ type Head struct {
 // otherNamespaces stands for all namespaces that have no number of their own.
 const otherNamespaces = 1<<16 - 1
 
-// NewIndex returns the index of an empty segment.
-func NewIndex(of Header) *Index {
-	return &Index{Of: of, Size: HeaderSize, namespaces: map[string]uint16{}}
+// NewIndex returns the index of an empty segment, with memory for as many records as like has, which may be
+// nil: segments of one log have about as many.
+func NewIndex(of Header, like *Index) *Index {
+	x := &Index{Of: of, Size: HeaderSize, namespaces: map[string]uint16{}}
+	if like != nil {
+		x.Entries, x.headEnd = make([]Entry, 0, len(like.Entries)), make([]uint32, 0, len(like.Entries))
+		x.heads = make([]byte, 0, len(like.heads))
+	}
+	return x
 }
 
 // Add adds a record at the end of the segment, and sets the entry's offset and namespace. The head
@@ -150,6 +157,7 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 		heads[n] = x.appendHead(heads[n], i)
 	}
 	start := len(dst)
+	dst = slices.Grow(dst, indexHeader+len(x.Entries)*entrySize)
 	dst = append(append(dst, indexMagic...), x.Of.ID[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, x.Of.First)
 	for _, n := range []int{int(x.Of.Number), int(x.Of.Generation), int(x.Size), len(x.names), len(x.Entries), len(targets)} {

@@ -67,7 +67,7 @@ func TestHeader(t *testing.T) {
 func index(seed uint64) (x *segment.Index, target func(i int) (string, bool), heads map[uint32]string) {
 	s := source(seed)
 	h := header(s)
-	x = segment.NewIndex(h)
+	x = segment.NewIndex(h, nil)
 	n := s.IntN(50)
 	heads = map[uint32]string{}
 	for i := range n {
@@ -149,7 +149,7 @@ func TestIndexDamaged(t *testing.T) {
 }
 
 func TestIndexHasManyNamespaces(t *testing.T) {
-	x := segment.NewIndex(segment.Header{Name: segment.Name{Number: 1}, First: 1, Through: 1})
+	x := segment.NewIndex(segment.Header{Name: segment.Name{Number: 1}, First: 1, Through: 1}, nil)
 	for i := range 1<<16 + 10 {
 		x.Add(segment.Entry{Seq: 1, Size: 1}, fmt.Sprint(i), nil)
 	}

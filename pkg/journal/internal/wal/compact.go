@@ -206,7 +206,7 @@ func (l *Log) rewrite(group []*source, number, through uint32, p Policy) error {
 	for _, s := range group {
 		header.Generation = max(header.Generation, s.Generation+1)
 	}
-	w := &rewriter{log: l, index: segment.NewIndex(header), dirty: header.Append(nil)}
+	w := &rewriter{log: l, index: segment.NewIndex(header, nil), dirty: header.Append(nil)}
 	written, err := w.run(group)
 	if err == nil {
 		l.replace(group, written, w.index.Entries, p)

@@ -173,7 +173,7 @@ func (l *Log) scan(f *found) error {
 	if err != nil {
 		return err
 	}
-	f.index = segment.NewIndex(f.Header)
+	f.index = segment.NewIndex(f.Header, nil)
 	at := min(segment.HeaderSize, int64(len(bytes)))
 	if f.headless {
 		f.bad = append(f.bad, part{0, at})
@@ -227,7 +227,7 @@ type cutOff struct {
 }
 
 // shortWrite is how much of a write a killed process may have left at the end of the log.
-const shortWrite = writeBytes + 1<<20
+const shortWrite = blockSize + 1<<20
 
 // cutEnd ends the log at the first invalid bytes, or the first missing segment, that no later record
 // says was synced. What is invalid before is damage.

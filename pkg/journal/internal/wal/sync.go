@@ -148,7 +148,9 @@ func (l *Log) Sync(ctx context.Context) error {
 // create begins a new segment.
 func (l *Log) create() error {
 	header := segment.Header{ID: l.id, Secret: l.secret, Name: segment.Name{Number: 1}, First: l.last + 1, Created: time.Now().UnixMicro()}
+	var before *segment.Index
 	if len(l.files) > 0 {
+		before = l.active().index
 		header.Previous, header.Number = l.active().size, l.active().Through+1
 	}
 	header.Through = header.Number
@@ -159,7 +161,7 @@ func (l *Log) create() error {
 	if err := l.writeAt(open, header.Append(nil), 0); err != nil {
 		return errors.Join(err, open.Close(), l.dir.Remove(header.Log()))
 	}
-	l.add(&file{Header: header, size: segment.HeaderSize, open: open, index: segment.NewIndex(header)})
+	l.add(&file{Header: header, size: segment.HeaderSize, open: open, index: segment.NewIndex(header, before)})
 	return nil
 }
 

@@ -13,6 +13,7 @@ type tail struct {
 	most    int // bytes
 	entries []Entry
 	sizes   []int
+	first   int // of entries and sizes; those before were dropped
 	bytes   int
 }
 
@@ -20,24 +21,27 @@ func (t *tail) add(e Entry, size int) {
 	if n := len(t.entries); n > 0 && t.entries[n-1].Seq+1 != e.Seq {
 		*t = tail{most: t.most}
 	}
+	if len(t.entries) == cap(t.entries) && t.first > len(t.entries)/2 {
+		n := copy(t.entries, t.entries[t.first:])
+		copy(t.sizes, t.sizes[t.first:])
+		clear(t.entries[n:])
+		t.entries, t.sizes, t.first = t.entries[:n], t.sizes[:n], 0
+	}
 	t.entries, t.sizes = append(t.entries, e), append(t.sizes, size+entrySize)
 	t.bytes += size + entrySize
-	drop := 0
-	for t.bytes > t.most && drop < len(t.entries)-1 {
-		t.bytes -= t.sizes[drop]
-		t.entries[drop] = Entry{} // its data is no longer needed
-		drop++
+	for ; t.bytes > t.most && t.first < len(t.entries)-1; t.first++ {
+		t.bytes -= t.sizes[t.first]
+		t.entries[t.first] = Entry{} // its data is no longer needed
 	}
-	// Append moves the rest to new memory now and then, which frees what was dropped.
-	t.entries, t.sizes = t.entries[drop:], t.sizes[drop:]
 }
 
-// from returns the events from a sequence on, none if the memory begins later.
+// from returns the events from a sequence on, none if the memory begins later. The next add may move them.
 func (t *tail) from(seq uint64) []Entry {
-	if len(t.entries) == 0 || seq < t.entries[0].Seq || seq > t.entries[len(t.entries)-1].Seq {
+	entries := t.entries[t.first:]
+	if len(entries) == 0 || seq < entries[0].Seq || seq > entries[len(entries)-1].Seq {
 		return nil
 	}
-	return t.entries[seq-t.entries[0].Seq:]
+	return entries[seq-entries[0].Seq:]
 }
 
 // Tail returns copies of at most limit of the newest events between two sequences, as far as they are
@@ -62,10 +66,10 @@ func (l *Log) Tail(next, to uint64, limit int) (entries []Entry, behind bool) {
 func (l *Log) Appended(seq uint64) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.tail.entries) == 0 {
-		return time.Time{}
+	if entries := l.tail.entries[l.tail.first:]; len(entries) > 0 && seq < entries[0].Seq {
+		return entries[0].Appended
 	}
-	if entries := l.tail.from(max(seq, l.tail.entries[0].Seq)); entries != nil {
+	if entries := l.tail.from(seq); entries != nil {
 		return entries[0].Appended
 	}
 	return time.Time{}

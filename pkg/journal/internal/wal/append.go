@@ -16,9 +16,10 @@ import (
 
 const (
 	// blockSize is the memory that records are encoded into, in bytes. A block is never
-	// overwritten: readers keep parts of it.
+	// overwritten: readers keep parts of it. A write of more than a quarter has its own.
 	blockSize = 256 << 10
-	// writeEvents bounds what one call of the disk writes. So does the block, which has all of it.
+	// writeBytes and writeEvents bound what one call of the disk writes.
+	writeBytes  = 1 << 20
 	writeEvents = 128
 	// fullPause is the time between two attempts on a full disk.
 	fullPause = time.Second
@@ -115,12 +116,8 @@ func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <
 	if l.bytes >= l.limit {
 		return 0, l.space, nil
 	}
-	room := cap(l.block) - len(l.block)
-	if room < blockSize/4 { // too little for several of most events
-		room = blockSize
-	}
-	size, few := controlSize, 0
-	for few < len(events) && few < writeEvents && (few == 0 || size+encodedSize(&events[few]) <= room) {
+	size, few := 0, 0
+	for few < len(events) && few < writeEvents && (few == 0 || size+encodedSize(&events[few]) <= writeBytes) {
 		size += encodedSize(&events[few])
 		few++
 	}
@@ -150,10 +147,7 @@ func encodedSize(e *event.Event) int {
 	return record.HeaderSize + 256 + len(e.Data) + len(e.ID) + len(e.Name) + len(e.Namespace) + len(e.UID)
 }
 
-// controlSize is the room in a block for what begin stages.
-const controlSize = 3 * record.HeaderSize
-
-// begin prepares a write of size bytes, controlSize among them: it ends a full segment, and stages which bytes are synced.
+// begin prepares a write of size bytes: it ends a full segment, and stages which bytes are synced.
 func (l *Log) begin(size int, at int64) error {
 	l.staged = l.staged[:0]
 	if l.active().size >= l.options.SegmentBytes {
@@ -162,8 +156,11 @@ func (l *Log) begin(size int, at int64) error {
 		}
 	}
 	// One write takes one piece of memory.
-	if cap(l.block)-len(l.block) < size {
-		l.block = make([]byte, 0, max(blockSize, size))
+	if size += 3 * record.HeaderSize; cap(l.block)-len(l.block) < size {
+		if size <= blockSize/4 {
+			size = blockSize
+		}
+		l.block = make([]byte, 0, size)
 	}
 	if l.noted == l.synced {
 		return nil
@@ -367,7 +364,7 @@ func (l *Log) put(kind record.Kind, name string, value, data []byte, count uint3
 		return l.err
 	}
 	at := time.Now().UnixMicro()
-	if err := l.begin(controlSize+record.HeaderSize+32+len(name)+len(value)+len(data), at); err != nil {
+	if err := l.begin(record.HeaderSize+32+len(name)+len(value)+len(data), at); err != nil {
 		return err
 	}
 	if err := l.stage(kind, name, value, data, count, at); err != nil {

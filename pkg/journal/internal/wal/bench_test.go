@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"syscall"
@@ -68,9 +69,12 @@ func fill(b *testing.B, l *wal.Log, events []event.Event, n int) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	for _, n := range []int{1, 64} {
-		b.Run(fmt.Sprint("batch=", n), func(b *testing.B) {
-			l, events := onDisk(b), batch(n)
+	for _, of := range []struct{ batch, bytes int }{{1, 5000}, {64, 5000}, {64, 8500}} {
+		b.Run(fmt.Sprintf("batch=%d/bytes=%d", of.batch, of.bytes), func(b *testing.B) {
+			l, events := onDisk(b), batch(of.batch)
+			for i := range events {
+				events[i].Data = bytes.Repeat([]byte("x"), of.bytes)
+			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			before := cpu(b)

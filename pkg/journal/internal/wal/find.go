@@ -227,7 +227,7 @@ type cutOff struct {
 }
 
 // shortWrite is how much of a write a killed process may have left at the end of the log.
-const shortWrite = blockSize + 1<<20
+const shortWrite = writeBytes + 1<<20
 
 // cutEnd ends the log at the first invalid bytes, or the first missing segment, that no later record
 // says was synced. What is invalid before is damage.

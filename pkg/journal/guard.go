@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
@@ -26,6 +27,8 @@ type guard struct {
 	// full is since when Append waits for space, and said whether that was logged. Of one goroutine.
 	full time.Time
 	said bool
+	// looking is the look at the disk in progress.
+	looking disk.Stopwatch
 
 	mu     sync.Mutex
 	reason string // why the journal cannot be written; empty if it can
@@ -34,7 +37,7 @@ type guard struct {
 
 // State reports whether the journal can be written, and why not. It never blocks.
 func (j *Journal) State() (ok bool, reason string) {
-	if waiting := j.timed.Waiting(); waiting > j.config.patience {
+	if waiting := j.waiting(); waiting > j.config.patience {
 		return false, fmt.Sprintf("the file system of journal.dir %s has not answered for %s: check it, and restart informd", j.config.Dir, waiting.Round(time.Second))
 	}
 	j.guard.mu.Lock()
@@ -42,8 +45,11 @@ func (j *Journal) State() (ok bool, reason string) {
 	return j.guard.reason == "", j.guard.reason
 }
 
-// Hung reports whether a call of the disk has not returned for a minute. Only a restart helps then.
-func (j *Journal) Hung() bool { return j.timed.Waiting() > j.config.patience }
+// Hung reports whether the disk has not answered for a minute. Only a restart helps then.
+func (j *Journal) Hung() bool { return j.waiting() > j.config.patience }
+
+// waiting is for how long the disk has not answered those who ask it each second.
+func (j *Journal) waiting() time.Duration { return max(j.log.Syncing(), j.guard.looking.Elapsed()) }
 
 // Removed reports whether the directory was removed or replaced.
 func (j *Journal) Removed() bool {
@@ -62,20 +68,28 @@ func (j *Journal) watchDisk(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		replaced := false
-		j.timed.Do(func() { replaced = j.dir.Replaced() })
-		if replaced {
-			j.guard.set(errReplaced.Error(), true)
-			j.log.Fail(errReplaced)
+		if !j.lookAtDisk() {
 			return
 		}
-		free, total, err := j.timed.Free()
-		if err != nil {
-			j.guard.set(err.Error(), false)
-			continue
-		}
+	}
+}
+
+// lookAtDisk reports false if the directory is not that of the journal any more.
+func (j *Journal) lookAtDisk() bool {
+	j.guard.looking.Start()
+	defer j.guard.looking.Stop()
+	if j.dir.Replaced() {
+		j.guard.set(errReplaced.Error(), true)
+		j.log.Fail(errReplaced)
+		return false
+	}
+	free, total, err := j.dir.Free()
+	if err != nil {
+		j.guard.set(err.Error(), false)
+	} else {
 		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62)))
 	}
+	return true
 }
 
 // fit sets the limit of the log by the free space of the disk, of which a reserve stays free for

@@ -24,7 +24,6 @@ import (
 type Journal struct {
 	config Config
 	dir    *disk.Directory // nil in tests
-	timed  *disk.Timed
 	log    *wal.Log
 	id     string // of the log
 	opened time.Time
@@ -99,18 +98,17 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	if c.temporary {
 		sync = wal.SyncNone
 	}
-	timed := disk.NewTimed(d)
 	options := wal.Options{
 		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
 	}
-	if err := prepareCopy(timed, &options); err != nil {
+	if err := prepareCopy(d, &options); err != nil {
 		return nil, err
 	}
-	log, err := wal.Open(timed, options)
+	log, err := wal.Open(d, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := ignoreMissing(timed.Remove(copyFile)); err != nil {
+	if err := ignoreMissing(d.Remove(copyFile)); err != nil {
 		log.Abandon()
 		return nil, err
 	}
@@ -122,7 +120,7 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{
-		config: c, timed: timed, log: log, id: id, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		config: c, log: log, id: id, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
 	if err := errors.Join(j.loadAbsent(), j.dropRequests()); err != nil {

@@ -113,7 +113,8 @@ type Log struct {
 	failed     chan struct{}
 	ended      chan struct{} // the syncing goroutine has ended
 	stop       context.CancelFunc
-	noting     disk.File  // of what is synced; of the syncing goroutine, and nil before the first sync
+	noting     disk.File // of what is synced; of the syncing goroutine, and nil before the first sync
+	syncing    disk.Stopwatch
 	compacting sync.Mutex // held by Compact, and taken before the files are closed
 
 	mu       sync.Mutex

@@ -29,19 +29,29 @@ func (l *Log) keepSynced(ctx context.Context) {
 		case <-l.wake:
 		case <-ticker.C:
 		}
-		err := l.Failure()
-		if err == nil {
-			err = l.syncAll()
-		}
-		if err == nil {
-			err = l.sealAll()
-		}
-		if err != nil && !errors.Is(err, ErrClosed) {
+		if err := l.syncAndSeal(); err != nil && !errors.Is(err, ErrClosed) {
 			l.options.Logger.Error("journal not written any more; the process ends, and the next one continues", "err", l.fail(err))
 			return
 		}
 	}
 }
+
+func (l *Log) syncAndSeal() error {
+	l.syncing.Start()
+	defer l.syncing.Stop()
+	err := l.Failure()
+	if err == nil {
+		err = l.syncAll()
+	}
+	if err == nil {
+		err = l.sealAll()
+	}
+	return err
+}
+
+// Syncing is for how long the syncing goroutine has not come to an end: because a sync or the write of an
+// index file takes so long, or the write of an Append, which it waits for within a second. It never blocks.
+func (l *Log) Syncing() time.Duration { return l.syncing.Elapsed() }
 
 // holdBack keeps an event, and those behind it, from readers until it is synced.
 func (l *Log) holdBack(seq uint64) {

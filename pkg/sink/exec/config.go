@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	osexec "os/exec"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -89,7 +92,22 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the program of command: %w", err)
 	}
-	return open(c, path, env.Logger), nil
+	s := &programs{
+		config: c, path: path, env: []string{}, slots: make(chan *process, c.Processes),
+		log: &lineLog{logger: env.Logger, limiter: rate.NewLimiter(linesPerSecond, firstLines)},
+	}
+	for range c.Processes {
+		s.slots <- nil
+	}
+	for _, name := range []string{"PATH", "HOME"} {
+		if value, ok := os.LookupEnv(name); ok {
+			s.env = append(s.env, name+"="+value)
+		}
+	}
+	for name, value := range c.Env { // the last one of a name counts
+		s.env = append(s.env, name+"="+value.Reveal())
+	}
+	return s, nil
 }
 
 // Render implements [sink.Renderer].

@@ -1,8 +1,7 @@
 package exec
 
 import (
-	"bufio"
-	"io"
+	"bytes"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -25,21 +24,9 @@ type lineLog struct {
 	lost    atomic.Int64 // lines left out since the last note about them
 }
 
-// copy reads the lines of a standard error until there are no more.
-func (l *lineLog) copy(from io.Reader) {
-	lines := lineReader{Reader: bufio.NewReaderSize(from, maxLogged)}
-	for {
-		line, _, err := lines.next()
-		l.print(line)
-		if err != nil {
-			return
-		}
-	}
-}
-
 // print logs the beginning of a line.
 func (l *lineLog) print(line string) {
-	switch {
+	switch line = strings.TrimSpace(line); {
 	case line == "":
 	case l.limiter.Allow():
 		l.noteLost()
@@ -54,4 +41,23 @@ func (l *lineLog) noteLost() {
 	if n := l.lost.Swap(0); n > 0 {
 		l.logger.Warn("the program prints too much; the log lacks lines", "lines", n)
 	}
+}
+
+// output writes what one process prints to the log.
+type output struct {
+	log  *lineLog
+	line []byte // the beginning of a line without its end
+}
+
+// Write implements [io.Writer]. Of a long line it keeps only the beginning.
+func (o *output) Write(text []byte) (int, error) {
+	for rest := text; len(rest) > 0; {
+		line, after, ends := bytes.Cut(rest, []byte{'\n'})
+		o.line = append(o.line, line[:min(len(line), maxLogged-len(o.line))]...)
+		if rest = after; ends {
+			o.log.print(string(o.line))
+			o.line = o.line[:0]
+		}
+	}
+	return len(text), nil
 }

@@ -23,6 +23,8 @@ func (b *bench) cases(ctx context.Context) error {
 		steps = append(steps, step{s.name, func(ctx context.Context) error { return b.saturate(ctx, s) }})
 	}
 	steps = append(steps,
+		step{"sinks", b.everySink},
+		step{"postgres", b.backfill},
 		step{"first event", b.firstEvent},
 		step{"restart", b.restart},
 		step{"latency", b.latency},

@@ -97,7 +97,11 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 			s.maxDelay = "0s"
 		}
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(informdConfig(s, journalOf(k), cmp.Or(s.journalDir, dir), c.address)), 0o600); err != nil {
+		sink, err := s.sink.informd()
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(config, []byte(informdConfig(s, sink, journalOf(k), cmp.Or(s.journalDir, dir), c.address)), 0o600); err != nil {
 			return nil, err
 		}
 		l.path, l.args = b.informd, []string{"run", "--config", config}
@@ -129,7 +133,7 @@ func journalOf(k kind) string {
 }
 
 // informdConfig is what an operator would write, with one sink.
-func informdConfig(s setup, journal, dir, admin string) string {
+func informdConfig(s setup, sink, journal, dir, admin string) string {
 	resources := s.resources
 	if resources == "" {
 		resources = "  - {" + s.server.entry() + "}"
@@ -143,7 +147,7 @@ func informdConfig(s setup, journal, dir, admin string) string {
 		replicas = fmt.Sprintf("replicas: {lease: %s, namespace: default}\n", s.lease)
 	}
 	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n%s",
-		kubernetes, resources, journal, dir, s.sink.informd(s.server), admin, replicas)
+		kubernetes, resources, journal, dir, sink, admin, replicas)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is

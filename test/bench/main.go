@@ -46,6 +46,9 @@ func main() {
 		case "serve":
 			exit(serve(os.Args[2:]))
 			return
+		case "acknowledge":
+			exit(acknowledge(os.Stdin, os.Stdout))
+			return
 		case "profile":
 			exit(profile(os.Args[2:]))
 			return
@@ -99,6 +102,7 @@ type bench struct {
 	pairRuns        []pairRun
 	idleShares      map[idleCase][]float64 // percent of one core
 	restarts        []restartRun
+	backfills       []backfillRun
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after
 	// that.
 	blockedRSS              [3]float64

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func profile(args []string) error {
 	s := source{stamp: false}
 	flags.StringVar(&s.corpus, "corpus", "pods", "pods, samples or configmaps")
 	flags.IntVar(&s.objects, "objects", 20_000, "how many there are")
-	sink := flags.String("sink", string(natsSink), "none, stdout, nats, jetstream or webhook")
+	sink := flags.String("sink", string(natsSink), strings.Join(sinkNames(), ", "))
 	journal := flags.String("journal", "log", "log or memory")
 	seconds := flags.Int("seconds", 10, "how long the CPU profile is")
 	rate := flags.Float64("rate", 0, "events per second, on all cores; 0: saturation, on one core")

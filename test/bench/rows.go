@@ -91,6 +91,8 @@ func (b *bench) judge() {
 		compare(fmt.Sprintf("CPU per event at %d events/s, baseline : %s", of.rate, of.kind), of.required, math.NaN(), true,
 			b.atRates(baseline, of.rate, cpu), b.atRates(of.kind, of.rate, cpu), "us")
 	}
+	b.judgeSinks()
+	b.judgeBackfill()
 	b.judgePair()
 	b.judgeRestarts()
 	b.judgeOthers()

@@ -45,18 +45,32 @@ type Server struct {
 	process *proc.Process
 	dir     *proc.Dir
 	port    *proc.Port
-	data    string
-	user    *account
+	// binaries is the directory of its programs.
+	binaries, data string
+	user           *account
 
 	mu     sync.Mutex
 	frozen []int
 }
 
-// Start makes a database and starts its server, and removes both at the end of the test. If the test failed by then,
-// the end of the log is logged.
+// New makes a database, starts its server and blocks until it answers. ctx bounds the start only. After an error
+// nothing is left; otherwise the caller has to Close.
+func New(ctx context.Context, o Options) (*Server, error) {
+	s, err := newServer(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Start is New for tests: it fails the test on an error, and closes the server at the end of the test. If the test
+// failed by then, the end of the log is logged.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s, err := newServer(t.Context(), o)
+	s, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,22 +78,22 @@ func Start(t testing.TB, o Options) *Server {
 		if t.Failed() {
 			t.Logf("postgres\n%s", s.process.LogTail())
 		}
-		if err := errors.Join(s.Thaw(), s.Kill(), s.close()); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("close postgres: %v", err)
 		}
 	})
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
+
+// Close ends the server and removes its files.
+func (s *Server) Close() error { return errors.Join(s.Thaw(), s.Kill(), s.close()) }
 
 func newServer(ctx context.Context, o Options) (*Server, error) {
 	binaries, err := findBinaries()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{}
+	s := &Server{binaries: binaries}
 	if s.user, err = unprivileged(); err == nil {
 		if s.dir, err = proc.TempDir("postgres"); err == nil {
 			s.port, err = proc.FreePort()

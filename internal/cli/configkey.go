@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,272 +15,140 @@ import (
 	"github.com/informd/informd/internal/spelling"
 )
 
-// configKey is a key of the config with its schemas: sinks of different types may have
-// different keys of one name.
+// configKey is what the schema of the config says of a key. Keys of one path differ by the sink
+// types that have them.
 type configKey struct {
-	path     string
-	variants []keyVariant
-	// only is the sink type whose keys are below the key, or "" for all types.
-	only string
+	path string
+	// types are the sink types that have the key; none means all.
+	types                   []string
+	kind, byDefault, values string
+	description             string
 }
 
-// keyVariant is a schema of a key, and the sink types that it is for; none means all.
-type keyVariant struct {
-	schema map[string]any
-	types  []string
+// configKeys are the keys of a config. Those of a sink type are in it twice: below sinks, and below
+// sinks.<type>, beside the keys that all types have.
+type configKeys struct {
+	all   []configKey // sorted by path
+	types []string    // of sinks
 }
 
-// configRoot returns the root of the config.
-func (p Program) configRoot() (configKey, error) {
+// configKeys reads the schema of the config.
+func (p Program) configKeys() (configKeys, error) {
 	text, err := p.configSchema()
 	if err != nil {
-		return configKey{}, err
+		return configKeys{}, err
 	}
 	var root map[string]any
 	if err := json.Unmarshal(text, &root); err != nil {
-		return configKey{}, fmt.Errorf("read the schema of the config: %w", err)
+		return configKeys{}, fmt.Errorf("read the schema of the config: %w", err)
 	}
-	return configKey{variants: []keyVariant{{schema: root}}}, nil
-}
-
-// children are the keys below a key, by name.
-func (k configKey) children() map[string]configKey {
-	found := make(map[string]configKey)
-	add := func(name string, v keyVariant) {
-		child := found[name]
-		child.path, child.only = strings.TrimPrefix(k.path+"."+name, "."), k.only
-		text, _ := json.Marshal(v.schema) // it was unmarshaled
-		for i, other := range child.variants {
-			if same, _ := json.Marshal(other.schema); string(same) == string(text) {
-				child.variants[i].types = append(other.types, v.types...)
-				found[name] = child
-				return
+	var k configKeys
+	k.read(root, "")
+	for _, name := range k.types {
+		k.all = append(k.all, configKey{
+			path: "sinks." + name, types: []string{name}, kind: "object", description: "An entry of sinks with type: " + name + ".",
+		})
+		for _, key := range k.all {
+			if below, ok := strings.CutPrefix(key.path, "sinks."); ok && key.has(name) && !slices.Contains(k.types, firstStep(below)) {
+				key.path, key.types = "sinks."+name+"."+below, []string{name}
+				k.all = append(k.all, key)
 			}
 		}
-		child.variants = append(child.variants, v)
-		found[name] = child
 	}
-	for _, v := range k.variants {
-		eachSchema(v.schema, v.types, k.only, func(properties map[string]any, types []string) {
-			for name, inner := range properties {
-				if inner, ok := inner.(map[string]any); ok && inner["const"] == nil {
-					add(name, keyVariant{inner, types})
-				}
-			}
-		})
-	}
-	return found
+	slices.SortStableFunc(k.all, func(a, b configKey) int { return cmp.Compare(a.path, b.path) })
+	return k, nil
 }
 
-// eachSchema calls do with the properties in a schema: its own, those of list items and of
-// alternatives, and those of each sink type, or of one.
-func eachSchema(node map[string]any, types []string, only string, do func(properties map[string]any, types []string)) {
-	if properties, ok := node["properties"].(map[string]any); ok {
-		do(properties, types)
+func firstStep(path string) string {
+	step, _, _ := strings.Cut(path, ".")
+	return step
+}
+
+// has reports whether sinks of a type have the key.
+func (k configKey) has(sinkType string) bool {
+	return len(k.types) == 0 || slices.Contains(k.types, sinkType)
+}
+
+// read adds the keys in a schema: its own, those of list items and of alternatives, and those of each
+// sink type. Of is the sink type that the schema is for, none for all.
+func (k *configKeys) read(node map[string]any, path string, of ...string) {
+	properties, _ := node["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if inner, ok := properties[name].(map[string]any); ok { // true stands for a key of all sink types
+			at := strings.TrimPrefix(path+"."+name, ".")
+			k.all = addKey(k.all, newConfigKey(inner, at), of...)
+			k.read(inner, at, of...)
+		}
+	}
+	for _, inner := range alternativesOf(node, "anyOf", "allOf") {
+		if sinkType := constOf(inner); sinkType != "" {
+			k.types = append(k.types, sinkType)
+			k.read(at(inner, "then"), path, sinkType)
+			continue
+		}
+		k.read(inner, path, of...)
 	}
 	if items, ok := node["items"].(map[string]any); ok {
-		eachSchema(items, types, only, do)
-	}
-	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
-		branches, _ := node[list].([]any)
-		for _, branch := range branches {
-			branch, _ := branch.(map[string]any)
-			of := types
-			if when := constOf(branch); when != "" {
-				if only != "" && when != only {
-					continue
-				}
-				of = append(slices.Clone(types), when)
-			}
-			if then, ok := branch["then"].(map[string]any); ok {
-				branch = then
-			}
-			eachSchema(branch, of, only, do)
-		}
+		k.read(items, path, of...)
 	}
 }
 
-// constOf returns the type that the condition of a branch names.
-func constOf(branch map[string]any) string {
-	condition, _ := branch["if"].(map[string]any)
-	properties, _ := condition["properties"].(map[string]any)
-	of, _ := properties["type"].(map[string]any)
-	text, _ := of["const"].(string)
+// addKey adds a key of these sink types, or the types to the same key of other types.
+func addKey(all []configKey, key configKey, types ...string) []configKey {
+	i := slices.IndexFunc(all, func(other configKey) bool {
+		other.types = nil
+		return reflect.DeepEqual(other, key)
+	})
+	if i < 0 {
+		i = len(all)
+		all = append(all, key)
+	}
+	all[i].types = append(all[i].types, types...)
+	slices.Sort(all[i].types)
+	all[i].types = slices.Compact(all[i].types)
+	return all
+}
+
+// newConfigKey reads the schema of a key.
+func newConfigKey(schema map[string]any, path string) configKey {
+	kinds := kindsOf(schema)
+	if slices.Contains(kinds, "boolean") && slices.Contains(kinds, "number") { // text that YAML may take for either
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "boolean" || kind == "number" })
+	}
+	slices.Sort(kinds)
+	key := configKey{path: path, kind: strings.Join(slices.Compact(kinds), " or "), values: strings.Join(enumOf(schema), ", ")}
+	key.description, _ = schema["description"].(string)
+	if value := schema["default"]; value != nil {
+		text, _ := json.Marshal(value) // it was unmarshaled
+		key.byDefault = string(text)
+	}
+	return key
+}
+
+// constOf returns the sink type that the condition of a schema names.
+func constOf(schema map[string]any) string {
+	text, _ := at(schema, "if", "properties", "type")["const"].(string)
 	return text
 }
 
-// Paths are all keys below a key, by path.
-func (k configKey) Paths() map[string]configKey {
-	all := make(map[string]configKey)
-	for _, child := range k.children() {
-		all[child.path] = child
-		maps.Copy(all, child.Paths())
+// alternativesOf are the schemas in lists of a schema.
+func alternativesOf(node map[string]any, lists ...string) (all []map[string]any) {
+	for _, list := range lists {
+		branches, _ := node[list].([]any)
+		for _, branch := range branches {
+			if branch, ok := branch.(map[string]any); ok {
+				all = append(all, branch)
+			}
+		}
 	}
 	return all
 }
 
-// SinkTypes are the types that keys of sinks differ by.
-func (k configKey) SinkTypes() []string {
-	var types []string
-	for _, child := range k.children()["sinks"].children() {
-		types = append(types, child.types()...)
-	}
-	slices.Sort(types)
-	return slices.Compact(types)
-}
-
-// ofSinkType finds a key by a path with a sink type, as in sinks.nats.servers.
-func (k configKey) ofSinkType(path string) (configKey, bool) {
-	below, ok := strings.CutPrefix(path, "sinks.")
-	name, rest, _ := strings.Cut(below, ".")
-	if !ok || !slices.Contains(k.SinkTypes(), name) {
-		return configKey{}, false
-	}
-	k.only = name
-	found, ok := k.Paths()[strings.TrimSuffix("sinks."+rest, ".")]
-	if !ok {
-		return configKey{}, false
-	}
-	for i := range found.variants {
-		found.variants[i].types = []string{name}
-	}
-	return found, true
-}
-
-// Find returns the key that a user names.
-func (k configKey) Find(said string) (configKey, error) {
-	path := regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
-	all := k.Paths()
-	if found, ok := all[path]; ok {
-		return found, nil
-	}
-	if found, ok := k.ofSinkType(path); ok {
-		return found, nil
-	}
-	var ends, leaves []string
-	for p := range all {
-		leaf := p[strings.LastIndex(p, ".")+1:]
-		if strings.EqualFold(p, path) || strings.HasSuffix(strings.ToLower(p), "."+strings.ToLower(path)) {
-			ends = append(ends, p)
-		}
-		leaves = append(leaves, leaf)
-	}
-	slices.Sort(ends)
-	switch {
-	case len(ends) == 1:
-		return all[ends[0]], nil
-	case len(ends) > 1:
-		return configKey{}, fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
-	}
-	candidates := slices.Sorted(maps.Keys(all))
-	if !strings.Contains(path, ".") {
-		slices.Sort(leaves)
-		candidates = slices.Compact(leaves)
-	}
-	return configKey{}, fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(path, candidates))
-}
-
-// Print shows a key for people.
-func (k configKey) Print(out io.Writer) error {
-	for i, v := range k.variants {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
-		if k.path != "" {
-			v.print(out, k.path)
-		}
-	}
-	children := k.children()
-	if len(children) == 0 {
-		return nil
-	}
-	if k.path != "" {
-		fmt.Fprintln(out)
-	}
-	fmt.Fprintln(out, "KEYS")
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	differ := false // by the sink type
-	for _, child := range children {
-		differ = differ || k.only == "" && !slices.Equal(child.types(), k.types())
-	}
-	for _, name := range slices.Sorted(maps.Keys(children)) {
-		for _, row := range children[name].rows(differ) {
-			fmt.Fprintf(table, "  %s\t%s\n", name, row)
-		}
-	}
-	return table.Flush()
-}
-
-// types are the sink types that the key is for; none means all.
-func (k configKey) types() []string {
-	var types []string
-	for _, v := range k.variants {
-		types = append(types, v.types...)
-	}
-	slices.Sort(types)
-	return slices.Compact(types)
-}
-
-// rows describe the variants of a key: the type, the sink types if withTypes is true, and the
-// first sentence. Variants that look the same share a row.
-func (k configKey) rows(withTypes bool) []string {
-	var looks [][2]string
-	merged := make(map[[2]string]configKey)
-	for _, v := range k.variants {
-		look := [2]string{v.kind(), firstSentence(v.text("description"))}
-		if _, ok := merged[look]; !ok {
-			looks = append(looks, look)
-		}
-		same := merged[look]
-		same.variants = append(same.variants, v)
-		merged[look] = same
-	}
-	rows := make([]string, len(looks))
-	for i, look := range looks {
-		rows[i] = look[0] + "\t" + look[1]
-		if withTypes {
-			rows[i] = look[0] + "\t" + cmp.Or(strings.Join(merged[look].types(), ", "), "all") + "\t" + look[1]
-		}
-	}
-	return rows
-}
-
-// print shows a schema of the key.
-func (v keyVariant) print(out io.Writer, path string) {
-	fmt.Fprintf(out, "KEY      %s\nTYPE     %s\n", path, v.kind())
-	if of := (configKey{variants: []keyVariant{v}}).types(); len(of) > 0 {
-		fmt.Fprintf(out, "SINKS    %s\n", strings.Join(of, ", "))
-	}
-	if value := v.schema["default"]; value != nil {
-		text, _ := json.Marshal(value) // it was unmarshaled
-		fmt.Fprintf(out, "DEFAULT  %s\n", text)
-	}
-	if values := enumOf(v.schema); len(values) > 0 {
-		fmt.Fprintf(out, "VALUES   %s\n", strings.Join(values, ", "))
-	}
-	if text := v.text("description"); text != "" {
-		fmt.Fprintln(out)
-		for line := range strings.SplitSeq(wrap(text, 88), "\n") {
-			fmt.Fprintf(out, "  %s\n", line)
-		}
-	}
-}
-
-func (v keyVariant) text(key string) string {
-	text, _ := v.schema[key].(string)
-	return text
-}
-
-// kind names the type of a key.
-func (v keyVariant) kind() string {
-	kinds := kindsOf(v.schema)
-	return cmp.Or(strings.Join(kinds, " or "), "any")
-}
-
+// kindsOf names the types that a value may have.
 func kindsOf(node map[string]any) (kinds []string) {
 	switch of := node["type"].(type) {
 	case string:
-		kinds = append(kinds, of)
+		kinds = append(kinds, strings.ReplaceAll(of, "array", "list"))
 	case []any:
 		for _, one := range of {
 			if text, ok := one.(string); ok && text != "null" {
@@ -287,45 +156,111 @@ func kindsOf(node map[string]any) (kinds []string) {
 			}
 		}
 	}
-	for _, list := range []string{"anyOf", "oneOf"} {
-		branches, _ := node[list].([]any)
-		for _, branch := range branches {
-			if branch, ok := branch.(map[string]any); ok {
-				kinds = append(kinds, kindsOf(branch)...)
-			}
-		}
+	for _, branch := range alternativesOf(node, "anyOf") {
+		kinds = append(kinds, kindsOf(branch)...)
 	}
-	for i, kind := range kinds {
-		if kind == "array" {
-			kinds[i] = "list"
-		}
-	}
-	slices.Sort(kinds)
-	return slices.Compact(kinds)
+	return kinds
 }
 
 // enumOf are the allowed values of a key, or of its items.
 func enumOf(node map[string]any) (values []string) {
-	if enum, ok := node["enum"].([]any); ok {
-		for _, value := range enum {
-			values = append(values, fmt.Sprint(value))
-		}
+	enum, _ := node["enum"].([]any)
+	for _, value := range enum {
+		values = append(values, fmt.Sprint(value))
 	}
-	if items, ok := node["items"].(map[string]any); ok && values == nil {
-		values = enumOf(items)
+	inner := alternativesOf(node, "anyOf")
+	if items, ok := node["items"].(map[string]any); ok {
+		inner = append(inner, items)
 	}
-	branches, _ := node["anyOf"].([]any)
-	for _, branch := range branches {
-		if branch, ok := branch.(map[string]any); ok && values == nil {
-			values = enumOf(branch)
+	for _, one := range inner {
+		if values == nil {
+			values = enumOf(one)
 		}
 	}
 	return values
 }
 
-func firstSentence(text string) string {
-	sentence, _, _ := strings.Cut(strings.Join(strings.Fields(text), " "), ". ")
-	return strings.TrimSuffix(sentence, ".")
+// paths are those of all keys.
+func (k configKeys) paths() []string {
+	paths := make([]string, len(k.all))
+	for i, key := range k.all {
+		paths[i] = key.path
+	}
+	return slices.Compact(paths)
+}
+
+// find returns the path of the key that a user names, in full or by its end.
+func (k configKeys) find(said string) (path string, err error) {
+	said = regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
+	all := k.paths()
+	if slices.Contains(all, said) {
+		return said, nil
+	}
+	all = slices.DeleteFunc(all, func(p string) bool {
+		below, ok := strings.CutPrefix(p, "sinks.")
+		return ok && slices.Contains(k.types, firstStep(below)) // it is below sinks, too
+	})
+	var ends, lasts []string
+	for _, p := range all {
+		if strings.HasSuffix(strings.ToLower("."+p), "."+strings.ToLower(said)) {
+			ends = append(ends, p)
+		}
+		lasts = append(lasts, p[strings.LastIndex(p, ".")+1:])
+	}
+	switch {
+	case len(ends) == 1:
+		return ends[0], nil
+	case len(ends) > 1:
+		return "", fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
+	case !strings.Contains(said, "."):
+		return "", fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(said, lasts))
+	}
+	return "", fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(said, k.paths()))
+}
+
+// print shows the keys of a path for people, and the keys below it; "" is the config as a whole.
+func (k configKeys) print(out io.Writer, path string) error {
+	before, types := "", 0
+	var below []configKey
+	for _, key := range k.all {
+		name, ok := strings.CutPrefix("."+key.path, strings.TrimSuffix("."+path, ".")+".")
+		switch {
+		case key.path == path:
+			fmt.Fprint(out, before)
+			key.print(out)
+			before, types = "\n", types+len(key.types)
+		case ok && !strings.Contains(name, ".") && (path != "sinks" || !slices.Contains(k.types, name)):
+			first, _, _ := strings.Cut(key.description, ". ")
+			below = addKey(below, configKey{path: name, kind: key.kind, description: strings.TrimSuffix(first, ".")}, key.types...)
+		}
+	}
+	if len(below) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, before+"KEYS")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	differ := slices.ContainsFunc(below, func(key configKey) bool { return len(key.types) != types })
+	for _, key := range below {
+		row := []string{"  " + key.path, key.kind, cmp.Or(strings.Join(key.types, ", "), "all"), key.description}
+		if !differ {
+			row = slices.Delete(row, 2, 3)
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
+}
+
+func (k configKey) print(out io.Writer) {
+	for _, line := range [][2]string{
+		{"KEY", k.path}, {"TYPE", cmp.Or(k.kind, "any")}, {"SINKS", strings.Join(k.types, ", ")}, {"DEFAULT", k.byDefault}, {"VALUES", k.values},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(out, "%-8s %s\n", line[0], line[1])
+		}
+	}
+	if k.description != "" {
+		fmt.Fprintf(out, "\n  %s\n", strings.ReplaceAll(wrap(k.description, 88), "\n", "\n  "))
+	}
 }
 
 // wrap breaks a text into lines of at most width characters.

@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"maps"
-	"slices"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -25,30 +24,22 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			return nil
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			root, err := std.program.configRoot()
+			keys, err := std.program.configKeys()
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			keys := slices.Collect(maps.Keys(root.Paths()))
-			for _, name := range root.SinkTypes() {
-				keys = append(keys, "sinks."+name)
-			}
-			slices.Sort(keys)
-			return keys, cobra.ShellCompDirectiveNoFileComp
+			return keys.paths(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			root, err := std.program.configRoot()
-			if err != nil {
-				return err
+			keys, err := std.program.configKeys()
+			if err != nil || len(args) == 0 {
+				return errors.Join(err, keys.print(std.out, ""))
 			}
-			if len(args) == 0 {
-				return root.Print(std.out)
-			}
-			key, err := root.Find(args[0])
+			path, err := keys.find(args[0])
 			if err != nil {
 				return misused("%v", err)
 			}
-			return key.Print(std.out)
+			return keys.print(std.out, path)
 		},
 	}
 }

@@ -197,7 +197,7 @@ func printLetters(out io.Writer, body io.Reader) error {
 		}
 		// Texts are not shortened, so that users can copy them.
 		object, id := letter.about()
-		rows = append(rows, []string{l.Sink, count(l.Number), letter.Time, letter.Event.Op, object, id, shortened(letter.Reason)})
+		rows = append(rows, []string{l.Sink, count(l.Number), letter.Time, letter.Event.Op, object, id, letter.Reason})
 		return nil
 	})
 	switch {

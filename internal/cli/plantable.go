@@ -63,7 +63,7 @@ func planRows(targets []plannedTarget) [][]string {
 			}
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), t.Reason,
 		})
 	}
 	return rows

@@ -24,7 +24,7 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 		fmt.Fprintf(out, "config %s, read %s ago\n", visible(c.Path), since(c.LastSuccess, now))
 	} else if c != nil {
 		fmt.Fprintf(out, "config %s, read %s ago; REFUSED %s ago: %s\n",
-			visible(c.Path), since(c.LastSuccess, now), since(c.LastReload, now), shortened(c.Error))
+			visible(c.Path), since(c.LastSuccess, now), since(c.LastReload, now), visible(c.Error))
 	}
 	switch {
 	case s.Follower != nil && s.Follower.Leader == "":
@@ -74,7 +74,7 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 		t := &targets[i]
 		reason := ""
 		if t.State != string(dynwatch.Live) {
-			reason = shortened(t.Reason)
+			reason = t.Reason
 		} else if !t.BlockedSince.IsZero() && now.Sub(t.BlockedSince) >= time.Second {
 			reason = "waits for the journal since " + age(now.Sub(t.BlockedSince))
 		}
@@ -118,9 +118,12 @@ func pendingRows(sinks []deliver.Status) [][]string {
 	return rows
 }
 
-// lastError has its age: it may be long over.
+// lastError is the last error with its age, "" if the sink has delivered since: it is over then.
 func lastError(s *deliver.Status, now time.Time) string {
-	text := shortened(s.LastError)
+	text := s.LastError
+	if s.State == deliver.Running && s.LastSuccess.After(s.LastErrorAt) {
+		text = ""
+	}
 	if text != "" && !s.LastErrorAt.IsZero() {
 		text += " (" + since(s.LastErrorAt, now) + " ago)"
 	}
@@ -130,6 +133,6 @@ func lastError(s *deliver.Status, now time.Time) string {
 func journalRows(j *admin.Journal) [][]string {
 	return [][]string{
 		{"JOURNAL", "EVENTS", "SIZE", "CAPACITY", "BLOCKED TARGETS", "PROBLEM"},
-		{j.Type, count(j.Events), size(j.Bytes), size(j.Capacity), strconv.Itoa(j.Blocked), shortened(j.Problem)},
+		{j.Type, count(j.Events), size(j.Bytes), size(j.Capacity), strconv.Itoa(j.Blocked), j.Problem},
 	}
 }

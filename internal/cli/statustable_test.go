@@ -42,7 +42,7 @@ func busy() *admin.Status {
 			{Target: "example.com/größen@räume", Version: "v1", Mode: "full", State: "live", Objects: 1, LastProgress: ago(50 * time.Hour)},
 		},
 		Sinks: []deliver.Status{
-			{Name: "bus", Type: "nats", State: "running", Delivered: 123456},
+			{Name: "bus", Type: "nats", State: "running", Delivered: 123456, LastError: "over", LastErrorAt: ago(time.Hour), LastSuccess: ago(time.Minute)},
 			{
 				Name: "hook", Type: "webhook", State: "retrying", LagEvents: 1042, LagSeconds: 754.2, Delivered: 99, Retries: 17,
 				LastError: "POST https://example.com/k8s: 503 Service Unavailable", LastErrorAt: ago(4 * time.Second),
@@ -160,5 +160,29 @@ func checkHarmless(t *testing.T, text string) {
 		if r != '\n' && !strconv.IsPrint(r) {
 			t.Errorf("%q at %d of %q", r, i, text)
 		}
+	}
+}
+
+// TestStatusShowsErrorsWhole: of a sink that does not work, the table has all of the error; of one that works
+// again, and has delivered since, it has none.
+func TestStatusShowsErrorsWhole(t *testing.T) {
+	long := "open: " + strings.Repeat("a chain of causes: ", 30) + "the last one"
+	cases := map[string]struct {
+		sink  deliver.Status
+		shown bool
+	}{
+		"fails":                {deliver.Status{State: deliver.Retrying, LastErrorAt: ago(time.Second), LastSuccess: ago(time.Hour)}, true},
+		"fails, now and again": {deliver.Status{State: deliver.Retrying, LastErrorAt: ago(time.Minute), LastSuccess: ago(time.Second)}, true},
+		"refused its last":     {deliver.Status{State: deliver.Running, LastErrorAt: ago(time.Minute), LastSuccess: ago(time.Hour)}, true},
+		"works again":          {deliver.Status{State: deliver.Running, LastErrorAt: ago(time.Hour), LastSuccess: ago(time.Minute)}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.sink.Name, c.sink.LastError = "bus", long
+			got := rendered(t, &admin.Status{Sinks: []deliver.Status{c.sink}})
+			if strings.Contains(got, long) != c.shown {
+				t.Errorf("shown: %v, want %v:\n%s", !c.shown, c.shown, got)
+			}
+		})
 	}
 }

@@ -45,8 +45,8 @@ func visible(s string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
 
-// shortened is [visible] with at most 120 characters. It leaves out the middle: an error begins with
-// the action and ends with the cause.
+// shortened is [visible] with at most 120 characters, without the middle. It is for values of objects, which
+// can be of any size. Errors are shown whole: their middle may be what to do.
 func shortened(s string) string {
 	const most = 120 // characters
 	runes := []rune(visible(s))

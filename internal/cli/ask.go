@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // complete checks the values of the flags, and asks for those that no flag sets.
@@ -37,22 +38,18 @@ func (s *starter) complete(std streams, cluster daemon.Survey) error {
 	if err := s.setResources(fields(strings.Join(s.resources, ",")), cluster.Resources); err != nil {
 		return err
 	}
-	if err := ask.value("Sink, stdout or nats", stdoutSink, s.changed("sink"), s.setSink); err != nil {
+	setSink := func(text string) error { return s.setSink(text, std.program.Drivers) }
+	if err := ask.value("Sink, "+alternatives(sinkTypes(std.program.Drivers)), stdoutSink, s.changed("sink"), setSink); err != nil {
 		return err
 	}
-	if err := s.setSink(s.sink); err != nil {
+	if err := setSink(s.sink); err != nil {
 		return err
 	}
-	if s.sink == natsSink {
-		if err := ask.value("NATS servers", strings.Join(s.servers, ","), s.changed("servers"), func(text string) error {
-			s.servers = fields(text)
-			return nil
-		}); err != nil {
-			return err
-		}
+	if err := s.completeSink(ask); err != nil {
+		return err
 	}
 	byDefault := clusterName(cluster.Context)
-	if s.sink == natsSink && slices.Contains(sharedNames(), byDefault) {
+	if s.driver.Remote && slices.Contains(sharedNames(), byDefault) {
 		byDefault = "" // two clusters of one name would mix their events in the stream
 	}
 	if err := ask.value("Name of the cluster in events", byDefault, s.cluster != "", s.setCluster); err != nil {
@@ -76,11 +73,47 @@ func (s *starter) setCluster(text string) error {
 }
 
 // setSink sets the type of the sink.
-func (s *starter) setSink(text string) error {
-	if text != stdoutSink && text != natsSink {
-		return misused("--sink %q: it must be %s or %s", text, stdoutSink, natsSink)
+func (s *starter) setSink(text string, drivers []sink.Driver) error {
+	i := slices.IndexFunc(drivers, func(d sink.Driver) bool { return d.Type == text })
+	if i < 0 {
+		return misused("--sink %q: it must be %s", text, alternatives(sinkTypes(drivers)))
 	}
-	s.sink = text
+	s.sink, s.driver = text, drivers[i]
+	return nil
+}
+
+func sinkTypes(drivers []sink.Driver) []string {
+	types := make([]string, len(drivers))
+	for i, d := range drivers {
+		types[i] = d.Type
+	}
+	return types
+}
+
+// completeSink asks for the keys that the sink needs and no flag sets. What is wrong with the options of a type
+// by default is that these are missing. Values are checked with the whole config.
+func (s *starter) completeSink(ask asker) error {
+	for _, option := range s.options {
+		if key, value, ok := strings.Cut(option, "="); !ok || key == "" || value == "" {
+			return misused("--set %q: it must be key=value", option)
+		}
+	}
+	for _, missing := range s.driver.New().Validate() {
+		key := missing.Key
+		set := slices.ContainsFunc(s.options, func(option string) bool { return strings.HasPrefix(option, key+"=") })
+		if !set && ask.silent {
+			return misused("a sink of type %s needs --set %s=<value>: %s", s.sink, key, missing.Message)
+		}
+		if err := ask.value(key+" "+missing.Message, "", set, func(text string) error {
+			if text == "" {
+				return errors.New("there is no default: write a value, in YAML")
+			}
+			s.options = append(s.options, key+"="+text)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -158,8 +191,11 @@ func (a asker) value(question, byDefault string, given bool, set func(string) er
 	if given || a.silent {
 		return nil
 	}
+	if byDefault != "" {
+		question += " [" + byDefault + "]"
+	}
 	for {
-		fmt.Fprintf(a.out, "%s [%s]: ", question, byDefault)
+		fmt.Fprintf(a.out, "%s: ", question)
 		answer, err := a.in.ReadString('\n')
 		if err != nil && answer == "" {
 			return fmt.Errorf("read the answer: %w", err)

@@ -39,7 +39,7 @@ func TestManPages(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	root := newRoot(streams{})
+	root := newRoot(streams{program: standard()})
 	eachCommand(root, func(c *cobra.Command) { c.DisableAutoGenTag = true })
 	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages of two builds are the same
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "informd", Manual: "informd", Date: &date}, dir); err != nil {
@@ -56,7 +56,7 @@ func TestManPages(t *testing.T) {
 // TestEveryCommandHasHelp: each command has a summary, a text, examples that call it, and
 // exit codes.
 func TestEveryCommandHasHelp(t *testing.T) {
-	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
+	eachCommand(newRoot(streams{program: standard()}), func(c *cobra.Command) {
 		switch {
 		case c.Short == "", c.Long == "", c.Annotations[exitsKey] == "":
 			t.Errorf("%s lacks a part of its help", c.CommandPath())
@@ -82,7 +82,7 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
 func cliPage() string {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from the commands by `make cli-docs`. -->\n# Command line\n")
-	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
+	eachCommand(newRoot(streams{program: standard()}), func(c *cobra.Command) {
 		if c.HasParent() {
 			fmt.Fprintf(&b, "\n## %s\n", c.CommandPath())
 		}

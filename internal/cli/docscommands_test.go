@@ -54,7 +54,7 @@ func docsCommands(page string) [][]string {
 
 // docsCommandProblem returns why a call of informd is wrong, and an empty string if it is right.
 func docsCommandProblem(args []string) string {
-	command, rest, err := newRoot(streams{}).Find(args)
+	command, rest, err := newRoot(streams{program: standard()}).Find(args)
 	if err != nil {
 		return err.Error()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/rbac"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // starter is what init writes, and where.
@@ -28,28 +29,28 @@ type starter struct {
 	cluster   string
 	resources []string
 	sink      string
-	servers   []string
+	// options are keys of the sink with their values in YAML: key=value.
+	options []string
+	driver  sink.Driver
 	// changed reports whether a flag was set.
 	changed func(flag string) bool
 }
 
-// The sink types that init configures.
-const (
-	stdoutSink = "stdout"
-	natsSink   = "nats"
-)
+// stdoutSink is the sink type of a config if no flag and no answer names one.
+const stdoutSink = "stdout"
 
 func initCommand(std streams) *cobra.Command {
 	var s starter
+	types := sinkTypes(std.program.Drivers)
 	cmd := &cobra.Command{
 		Use: "init", Short: "write a config, and the permissions that it needs", GroupID: setUpGroup,
 		Long: `informd init asks the API server for its resources. It writes a config with comments, and a
 manifest with the permissions that the config needs. On a terminal, it asks for the values
-that no flag sets. In a script, --resources is required. It does not overwrite files
-without --force.`,
+that no flag sets. In a script, --resources is required, and --set for the required keys of
+the sink. It does not overwrite files without --force.`,
 		Example: `informd init
 informd init --resources pods,deployments.apps --sink stdout
-informd init --resources pods --sink nats --servers nats://nats:4222 --cluster prod-eu1`,
+informd init --resources pods --sink nats --set servers=nats://nats:4222 --cluster prod-eu1`,
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,13 +72,13 @@ informd init --resources pods --sink nats --servers nats://nats:4222 --cluster p
 	flags.StringVar(&s.manifest, "rbac", "rbac.yaml", "manifest to write, for kubectl apply")
 	flags.BoolVar(&s.force, "force", false, "overwrite these files")
 	flags.StringSliceVar(&s.resources, "resources", nil, "resources to watch, as kubectl names them: pods,deployments.apps")
-	flags.StringVar(&s.sink, "sink", stdoutSink, "type of the sink: stdout or nats")
-	flags.StringSliceVar(&s.servers, "servers", []string{"nats://127.0.0.1:4222"}, "NATS servers of the sink")
+	flags.StringVar(&s.sink, "sink", stdoutSink, "type of the sink: "+alternatives(types))
+	flags.StringArrayVar(&s.options, "set", nil, "key of the sink with its value in YAML, as in url=https://example.com/events; may be repeated")
 	flags.StringVar(&s.cluster, "cluster", "", "name of the cluster in events (default: the context of the kubeconfig)")
 	flags.StringVar(&s.kubernetes.Kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: that of the Pod, else $KUBECONFIG, else ~/.kube/config)")
 	flags.StringVar(&s.kubernetes.Context, "context", "", "context of the kubeconfig (default: the current one)")
 	accountFlags(cmd, &s.account)
-	complete(cmd, "sink", stdoutSink, natsSink)
+	complete(cmd, "sink", types...)
 	completeConfig(cmd)
 	s.changed = flags.Changed
 	return cmd
@@ -190,7 +191,12 @@ journal:
 # The destinations. Each sink gets every event, unless it has a match.
 sinks:
 `)
-	b.WriteString(s.sinkText())
+	fmt.Fprintf(&b, "  - name: out\n    type: %s\n", s.sink)
+	for _, option := range s.options {
+		key, value, _ := strings.Cut(option, "=")
+		fmt.Fprintf(&b, "    %s: %s\n", key, value)
+	}
+	fmt.Fprintf(&b, "    # informd explain sinks.%s lists the other keys.\n", s.sink)
 	return b.String()
 }
 
@@ -200,24 +206,4 @@ func entryOf(name string) string {
 		return strconv.Quote(name)
 	}
 	return name
-}
-
-// sinkText is the sink of the config.
-func (s *starter) sinkText() string {
-	if s.sink == stdoutSink {
-		return `  - name: out
-    type: stdout
-`
-	}
-	quoted := make([]string, len(s.servers))
-	for i, server := range s.servers {
-		quoted[i] = strconv.Quote(server)
-	}
-	return fmt.Sprintf(`  - name: bus
-    type: nats
-    servers: [%s]
-    # informd creates the stream with the last 16 events of each object. maxAge removes
-    # deleted objects from it, and maxBytes limits its size on the server.
-    create: {maxBytes: 10GiB}
-`, strings.Join(quoted, ", "))
 }

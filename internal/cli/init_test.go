@@ -65,14 +65,14 @@ func TestInit(t *testing.T) {
 			want: []string{"resources: 2, sinks: 1", "cluster: \"dev-home\"", "type: stdout"},
 		},
 		"nats": {
-			args: []string{"--resources", "deployments", "--sink", "nats", "--servers", "nats://a:4222,nats://b:4222", "--cluster", "prod"},
-			want: []string{"resources: 1, sinks: 1", "  - deployments.apps\n", "cluster: \"prod\"", "type: nats", "a:4222", "b:4222"},
+			args: []string{"--resources", "deployments", "--sink", "nats", "--set", "servers=[nats://a:4222, nats://b:4222]", "--set", "create={maxBytes: 10GiB}", "--cluster", "prod"},
+			want: []string{"resources: 1, sinks: 1", "  - deployments.apps\n", "cluster: \"prod\"", "type: nats", "a:4222", "b:4222", "create: {maxBytes"},
 		},
 		"wildcard": {args: []string{"--resources", "*.apps,configmaps"}, want: []string{"resources: 2, sinks: 1"}},
 		"answers": {
-			answers: "pod\npods, configmaps\nwebhook\nnats\n\nprod\n",
-			want:    []string{"resources: 2, sinks: 1", "cluster: \"prod\"", "nats://127.0.0.1:4222"},
-			asks:    []string{"serves 3 resources", `did you mean "pods"?`, `--sink "webhook"`, "NATS servers [nats://127.0.0.1:4222]: "},
+			answers: "pod\npods, configmaps\nhook\npostgres\npg:5432\n{username: informd}\n\ninventory\nprod\n",
+			want:    []string{"resources: 2, sinks: 1", "cluster: \"prod\"", "type: postgres", "servers: pg:5432", "auth: {username: informd}", "database: inventory"},
+			asks:    []string{"serves 3 resources", `did you mean "pods"?`, `--sink "hook"`, "servers is required: ", "there is no default"},
 		},
 		"defaults": {answers: "\n\n\n", want: []string{"resources: 2, sinks: 1", "cluster: \"dev-home\"", "type: stdout"}},
 	} {
@@ -126,6 +126,32 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// TestInitSinks: init writes a config with a sink of any type that the program has.
+func TestInitSinks(t *testing.T) {
+	kubeconfig := discoveryServer(t)
+	required := map[string][]string{
+		"exec": {"command=[cat]"}, "file": {"path=events.ndjson"}, "kafka": {"servers=[kafka:9092]", "topic=k8s"}, "nats": {"servers=nats://nats:4222"},
+		"otlp": {"url=https://collector:4318"}, "postgres": {"servers=pg:5432", "auth={username: informd}", "database=inventory"}, "stdout": nil,
+		"webhook": {`url="https://example.com/events"`},
+	}
+	for _, name := range sinkTypes(standard().Drivers) {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			args := []string{"init", "--kubeconfig", kubeconfig, "--resources", "pods", "--cluster", "prod", "--sink", name}
+			for _, option := range required[name] {
+				args = append(args, "--set", option)
+			}
+			var out, errs screen
+			if code := run(t.Context(), args, &out, &errs); code != exitOK {
+				t.Fatalf("exit %d\n%s", code, errs.String())
+			}
+			if code := run(t.Context(), []string{"validate"}, &out, &errs); code != exitOK {
+				t.Errorf("validate: exit %d\n%s", code, errs.String())
+			}
+		})
+	}
+}
+
 // TestInitRefuses: mistakes leave no file.
 func TestInitRefuses(t *testing.T) {
 	kubeconfig := discoveryServer(t)
@@ -137,14 +163,16 @@ func TestInitRefuses(t *testing.T) {
 	}
 	write(t, k3s, strings.ReplaceAll(string(config), "dev@home", "default"))
 	for says, args := range map[string][]string{
-		"init needs --cluster":                      {"--resources", "pods", "--sink", "nats", "--kubeconfig", k3s},
-		"init needs --resources":                    nil,
-		`"bindings"`:                                {"--resources", "bindings"},
-		`did you mean "deployments.apps"?`:          {"--resources", "deployment.apps"},
-		`--sink "kafka": it must be stdout or nats`: {"--resources", "pods", "--sink", "kafka"},
-		`--name "A"`:                                {"--resources", "pods", "--name", "A"},
-		"name the same file x.yaml":                 {"--resources", "pods", "-c", "x.yaml", "--rbac", "./x.yaml"},
-		"name the same file y.yaml":                 {"--resources", "pods", "-c", "y.yaml", "--rbac", "y.yaml", "--force"},
+		"init needs --cluster":                  {"--resources", "pods", "--sink", "nats", "--set", "servers=nats:4222", "--kubeconfig", k3s},
+		"init needs --resources":                nil,
+		`"bindings"`:                            {"--resources", "bindings"},
+		`did you mean "deployments.apps"?`:      {"--resources", "deployment.apps"},
+		`--sink "hook": it must be exec, file,`: {"--resources", "pods", "--sink", "hook"},
+		"needs --set url=<value>":               {"--resources", "pods", "--sink", "webhook"},
+		"it must be key=value":                  {"--resources", "pods", "--set", "url"},
+		`--name "A"`:                            {"--resources", "pods", "--name", "A"},
+		"name the same file x.yaml":             {"--resources", "pods", "-c", "x.yaml", "--rbac", "./x.yaml"},
+		"name the same file y.yaml":             {"--resources", "pods", "-c", "y.yaml", "--rbac", "y.yaml", "--force"},
 	} {
 		var out, errs screen
 		code := execute(t.Context(), append([]string{"init", "--kubeconfig", kubeconfig}, args...), streams{in: strings.NewReader(""), out: &out, err: &errs, program: standard()})

@@ -114,25 +114,28 @@ func TestPostgresReadOnly(t *testing.T) {
 	})
 }
 
-// TestPostgresEncoding: a database that is not in UTF-8 has the same texts.
+// TestPostgresEncoding: a database that is not in UTF-8 would refuse most characters. It is refused before it has a table.
 func TestPostgresEncoding(t *testing.T) {
 	s := server.Start(t, server.Options{})
-	s.Query(t, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-	d := newDatabase(t, s, func(c *postgres.Config) { c.Database = "latin" })
-	d.write(d.object(event.Added, "a", `{"text":"caf\u00e9 é"}`))
-	conn, err := pgconn.Connect(t.Context(), fmt.Sprintf("host=127.0.0.1 port=%s user=%s password=%s dbname=latin sslmode=disable client_encoding=UTF8",
-		strings.TrimPrefix(s.Address(), "127.0.0.1:"), server.User, server.Password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := conn.Exec(t.Context(), "SELECT object ->> 'text' FROM t.history").ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(results[0].Rows[0][0]); text != "café é" {
-		t.Errorf("the text is %q", text)
-	}
-	if err := conn.Close(t.Context()); err != nil {
-		t.Error(err)
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		name := strings.ToLower(encoding)
+		s.Query(t, "CREATE DATABASE "+name+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0")
+		d := newDatabase(t, s, func(c *postgres.Config) { c.Database = name })
+		n, err := d.sink.Write(t.Context(), []event.Event{d.object(event.Added, "a", `{"text":"日本"}`)})
+		if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) || !strings.Contains(err.Error(), encoding) {
+			t.Errorf("%s: Write returned %d, %v", encoding, n, err)
+		}
+		conn, err := pgconn.Connect(t.Context(), fmt.Sprintf("host=127.0.0.1 port=%s user=%s password=%s dbname=%s sslmode=disable",
+			strings.TrimPrefix(s.Address(), "127.0.0.1:"), server.User, server.Password, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := conn.Exec(t.Context(), "SELECT FROM pg_namespace WHERE nspname = 't'").ReadAll()
+		if err != nil || len(results[0].Rows) != 0 {
+			t.Errorf("%s: %d schemas, %v", encoding, len(results[0].Rows), err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

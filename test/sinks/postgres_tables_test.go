@@ -2,6 +2,8 @@ package sinks_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -98,7 +100,7 @@ func TestPostgresTables(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, s *server.Server){
 		"content": testContent, "snapshots": testSnapshots, "redelivered": testRedelivered, "views": testViews, "retention": testRetention, "retained": testRetained,
 		"repeated": testRepeatedAfterRetention,
-		"rights":   testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "render": testRender, "another sink": testAnotherSink, "reserved word": testReservedWord,
+		"rights":   testRights, "foreign": testForeign, "later version": testLaterVersion, "refusals": testRefusals, "triggers": testTriggers, "plans": testPlans, "render": testRender, "another sink": testAnotherSink, "reserved word": testReservedWord,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -118,7 +120,7 @@ func testContent(t *testing.T, s *server.Server) {
 		events = append(events, d.object(event.Added, name, content))
 	}
 	d.write(events...)
-	marked := map[string]bool{"nul": true, "surrogate": true, "huge": true, "tiny": true, "digits": true, "deep": true, "time": true}
+	marked := map[string]bool{"nul": true, "surrogate": true, "huge": true, "tiny": true, "digits": true, "time": true}
 	for _, table := range []string{"history", "objects"} {
 		rows := d.Query(t, "SELECT name, raw, object IS NULL FROM t."+table)
 		if len(rows) != len(contents) {
@@ -134,7 +136,9 @@ func testContent(t *testing.T, s *server.Server) {
 			}
 		}
 	}
-	long := d.object(event.Added, strings.Repeat("long", 1000), `{}`)
+	random := make([]byte, 4000) // which no compression makes shorter
+	_, _ = rand.Read(random)
+	long := d.object(event.Added, hex.EncodeToString(random), `{}`)
 	n, err := d.sink.Write(t.Context(), []event.Event{d.object(event.Added, "before", `{}`), long, d.object(event.Added, "behind", `{}`)})
 	if n != 1 || !sink.IsPermanent(err) {
 		t.Errorf("Write with a long name returned %d, %v", n, err)
@@ -200,6 +204,10 @@ func testViews(t *testing.T, s *server.Server) {
 	d.want(`SELECT name, owner_kind, owner_uid, created FROM t.objects WHERE labels @> '{"app": "web"}'`, "a ReplicaSet r 2026-11-20 10:00:00+00")
 	d.want(`SELECT name, object #>> '{spec,nodeName}' FROM t.objects_at('2026-01-01 00:30Z') ORDER BY 1`, "a node-0", "b node-1")
 	d.want(`SELECT name FROM t.objects_at('2026-01-01 01:30Z')`, "a")
+	again := ended
+	again.SetRun(9)
+	again.Redelivered = true
+	d.write(again)
 	d.want(`SELECT op, name FROM t.changes_around('2026-01-01 01:00Z', '5 minutes')`, "deleted b")
 }
 
@@ -376,6 +384,58 @@ func testRefusals(t *testing.T, s *server.Server) {
 	d.Query(t, "ALTER TABLE t.lost RENAME TO gaps")
 	d.write(gap)
 	d.want("SELECT reason FROM t.gaps", "expired")
+}
+
+// testTriggers: what a trigger of the user does to the position is no reason to refuse an event.
+func testTriggers(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	d.write(d.object(event.Added, "a", `{}`))
+	d.Query(t, `CREATE FUNCTION t.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '22000'; END $$;
+		CREATE FUNCTION t.ignore() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
+	batch := []event.Event{d.object(event.Modified, "a", `{}`), d.object(event.Added, "b", `{}`)}
+	for _, trigger := range []string{
+		"BEFORE INSERT ON t.cursors FOR EACH ROW EXECUTE FUNCTION t.refuse()",
+		"BEFORE INSERT ON t.cursors FOR EACH ROW EXECUTE FUNCTION t.ignore()",
+		"BEFORE UPDATE ON t.cursors FOR EACH ROW EXECUTE FUNCTION t.refuse()",
+		"BEFORE UPDATE ON t.cursors FOR EACH ROW WHEN (OLD.position <> NEW.position) EXECUTE FUNCTION t.refuse()",
+	} {
+		d.Query(t, "CREATE TRIGGER refuse "+trigger)
+		for _, events := range [][]event.Event{batch, batch[:1]} {
+			n, err := d.sink.Write(t.Context(), events)
+			if n != 0 || err == nil || sink.IsUnknown(err) || sink.IsPermanent(err) {
+				t.Errorf("%s: Write of %d events returned %d, %v", trigger, len(events), n, err)
+			}
+		}
+		d.Query(t, "DROP TRIGGER refuse ON t.cursors")
+	}
+	d.write(batch...)
+	d.want("SELECT name, revision FROM t.objects ORDER BY name", "a 2", "b 3")
+}
+
+// testPlans: before the server has statistics, a batch reads its own rows, not all of the cluster.
+func testPlans(t *testing.T, s *server.Server) {
+	d := newDatabase(t, s, nil)
+	d.write(d.object(event.Added, "a", `{}`))
+	d.Query(t, "ALTER TABLE t.history SET (autovacuum_enabled = off); ALTER TABLE t.objects SET (autovacuum_enabled = off)")
+	const batches, size = 40, 25
+	for batch := range batches {
+		events := []event.Event{d.object(event.Deleted, "none"+strconv.Itoa(batch), `{}`)}
+		for i := range size {
+			events = append(events, d.object(event.Modified, "a"+strconv.Itoa(i), `{"a":1}`))
+		}
+		d.write(events...)
+	}
+	if err := d.sink.Close(t.Context()); err != nil { // the connection has sent its statistics then
+		t.Fatal(err)
+	}
+	const rows = batches * (size + 1)
+	eventually(t, "at most some reads of an index for each row", func(context.Context) (bool, error) {
+		read, err := strconv.Atoi(d.Query(t, "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 't' AND relname = 'history'")[0][0])
+		if read > 3*rows {
+			t.Fatalf("%d rows took %d reads", rows, read)
+		}
+		return read >= rows, err
+	})
 }
 
 // testRender: informd try shows the row that history gets.

@@ -72,7 +72,10 @@ func (c *changes) statements() []statement {
 	var all []statement
 	apply := func(sql string, positions ...int64) {
 		if len(positions) > 0 {
-			all = append(all, statement{sql, []string{c.cluster, numberArray(positions)}})
+			number := func(n int64) string { return strconv.FormatInt(n, 10) }
+			all = append(all, statement{sql, []string{
+				c.cluster, numberArray(positions), number(positions[0]), number(positions[len(positions)-1]),
+			}})
 		}
 	}
 	apply(endSQL, c.ends...)

@@ -157,5 +157,6 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 
 // sql puts the name of the schema into statements.
 func (c *Config) sql(text string) string {
-	return strings.ReplaceAll(text, "schema.", `"`+c.Schema+`".`) // it may be a word of SQL, such as user
+	quoted := `"` + c.Schema + `"` // it may be a word of SQL, such as user
+	return strings.ReplaceAll(strings.ReplaceAll(text, "schema.", quoted+"."), `"$schema"`, quoted)
 }

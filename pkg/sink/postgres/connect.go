@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -19,7 +20,26 @@ const connectTimeout = 10 * time.Second
 
 // noEnvironment sets what the library else takes from libpq's variables and files. connectConfig sets the rest.
 const noEnvironment = "host=localhost port=5432 user=- password=- database=- passfile=/dev/null connect_timeout=10 sslmode=disable " +
-	"sslnegotiation=postgres sslcertmode=allow channel_binding=prefer target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 require_auth=''"
+	"sslnegotiation=postgres sslcertmode=allow channel_binding=prefer target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 " +
+	"require_auth='' sslrootcert='' sslcert='' sslkey=''"
+
+// parseConfig makes a config of which libpq's variables and files decide nothing. Only another service keeps the library
+// from that of PGSERVICE, and a service is in a file.
+func parseConfig() (_ *pgconn.Config, err error) {
+	if os.Getenv("PGSERVICE") == "" {
+		return pgconn.ParseConfig(noEnvironment)
+	}
+	file, err := os.CreateTemp("", "informd-service-")
+	if err != nil {
+		return nil, fmt.Errorf("make a file in place of that of PGSERVICE, which you may unset: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	if _, err := file.WriteString("[none]\n"); err != nil {
+		return nil, err
+	}
+	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(file.Name())
+	return pgconn.ParseConfig(noEnvironment + " service=none servicefile='" + quoted + "'")
+}
 
 // connectConfig makes the config of a connection. It reads the files that the options name.
 func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
@@ -31,13 +51,13 @@ func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := pgconn.ParseConfig(noEnvironment)
+	config, err := parseConfig()
 	if err != nil {
 		return nil, fmt.Errorf("make the config of the connection: %w", err)
 	}
 	config.Database, config.User, config.Password = c.Database, c.Auth.Username, password
 	config.ConnectTimeout = connectTimeout
-	// A pooler refuses parameters that it does not know. The encoding is else that of the database.
+	// A pooler refuses parameters that it does not know.
 	config.RuntimeParams = map[string]string{"application_name": applicationName(env), "client_encoding": "UTF8"}
 	config.RequireAuth = ""
 	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -83,10 +103,13 @@ func (t *tables) connected(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	t.conn = conn
-	if t.prepared {
-		return nil
+	switch encoding := conn.ParameterStatus("server_encoding"); {
+	case encoding != "" && encoding != "UTF8": // others lack most characters
+		err = fmt.Errorf("the database %s has the encoding %s: set database to one with the encoding UTF8", t.options.Database, encoding)
+	case !t.prepared:
+		err = t.prepare(ctx)
 	}
-	if err := t.prepare(ctx); err != nil {
+	if err != nil {
 		return errors.Join(err, t.disconnect(ctx)) // the next attempt looks again
 	}
 	t.prepared = true
@@ -114,7 +137,14 @@ func (t *tables) disconnect(ctx context.Context) error {
 	return nil
 }
 
-// exec sends statements, each with its arguments as text, together, and returns their results.
+// statement is SQL with numbered arguments.
+type statement struct {
+	sql  string
+	args []string
+}
+
+// exec sends statements, each with its arguments as text, together, and returns their results. After an error, those
+// are of the statements before the one that failed.
 func (t *tables) exec(ctx context.Context, statements ...statement) ([]*pgconn.Result, error) {
 	batch := &pgconn.Batch{}
 	for _, s := range statements {
@@ -128,10 +158,10 @@ func (t *tables) exec(ctx context.Context, statements ...statement) ([]*pgconn.R
 	return results, orContext(ctx, err)
 }
 
-// statement is SQL with numbered arguments.
-type statement struct {
-	sql  string
-	args []string
+// script runs statements without arguments.
+func (t *tables) script(ctx context.Context, sql string) error {
+	_, err := t.conn.Exec(ctx, t.options.sql(sql)).ReadAll()
+	return orContext(ctx, err)
 }
 
 // orContext makes sure that an error after the end of the context names it.

@@ -11,26 +11,40 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// TestRefusedConnection: an error that ends the login says nothing of an event, whatever its code.
-func TestRefusedConnection(t *testing.T) {
+// listen is a server that answers each login with the same bytes. The channel has the parameters of the first login.
+func listen(t *testing.T, answer string) (address string, login <-chan string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // the test's end closes it
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
+	logins, ended := make(chan string, 1), make(chan struct{})
+	t.Cleanup(func() { _ = listener.Close(); <-ended })
 	go func() {
+		defer close(ended)
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = conn.Read(make([]byte, 1024))
-			_, _ = io.WriteString(conn, "E\x00\x00\x00\x17SFATAL\x00C22023\x00Mno\x00\x00\x00\x00\x00")
+			message := make([]byte, 1024)
+			n, _ := conn.Read(message)
+			select {
+			case logins <- string(message[min(n, 8):n]): // behind the length and the version
+			default:
+			}
+			_, _ = io.WriteString(conn, answer)
 			_ = conn.Close()
 		}
 	}()
+	return listener.Addr().String(), logins
+}
+
+// TestRefusedConnection: an error that ends the login says nothing of an event, whatever its code.
+func TestRefusedConnection(t *testing.T) {
+	address, _ := listen(t, "E\x00\x00\x00\x17SFATAL\x00C22023\x00Mno\x00\x00\x00\x00\x00")
 	c := &postgres.Config{
-		Servers: connection.NewServers(listener.Addr().String()), Database: "d", Schema: "s", Auth: connection.Auth{Username: "u"},
+		Servers: connection.NewServers(address), Database: "d", Schema: "s", Auth: connection.Auth{Username: "u"},
 	}
 	s, err := c.Open(t.Context(), sinktest.Env(t))
 	if err != nil {

@@ -18,7 +18,8 @@
 //
 // # What jsonb cannot hold
 //
-// An event with \u0000, with half a surrogate pair, or with a number or a depth beyond jsonb's is stored as text in the
-// column raw; object and more are NULL. If the server refuses a batch for its content, the events go one by one, and the
-// one that it refuses goes again as text. Only what is refused as text, too, is a permanent error.
+// An event with \u0000, with half a surrogate pair, or with a number beyond jsonb's is stored as text in the column raw;
+// object and more are NULL. Of these, informd looks for \u0000 only. If the server refuses a batch for its content, its
+// halves go by themselves, and a single event that is refused goes again as text. Only what is refused as text, too, is a
+// permanent error.
 package postgres

@@ -3,7 +3,6 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -11,23 +10,29 @@ import (
 )
 
 // Render implements [sink.Renderer]: the row of the table history as JSON, without cluster and position.
-func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
-	if err := checkKey(env.Cluster, e); err != nil {
-		return sink.Rendered{}, err
-	}
+func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 	body := []byte{'{'}
-	for i, f := range appendRow(nil, e, !fits(e)) {
-		if i > 0 {
-			body = append(body, ',')
-		}
+	for _, f := range appendRow(nil, e, false) {
 		body = append(append(append(body, '"'), f.column...), `":`...)
-		value, err := f.appendJSON(body)
-		if err != nil {
-			return sink.Rendered{}, fmt.Errorf("show the column %s: %w", f.column, err)
+		switch v := f.value.(type) {
+		case json.RawMessage:
+			if v == nil {
+				v = json.RawMessage("null")
+			}
+			body = append(body, v...)
+		case time.Time:
+			body = v.UTC().AppendFormat(body, `"2006-01-02T15:04:05.999999+00:00"`)
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				return sink.Rendered{}, fmt.Errorf("show the column %s: %w", f.column, err)
+			}
+			body = append(body, text...)
 		}
-		body = value
+		body = append(body, ',')
 	}
-	out := sink.Rendered{To: "table " + c.Schema + ".history", Body: append(body, '}')}
+	body[len(body)-1] = '}'
+	out := sink.Rendered{To: "table " + c.Schema + ".history", Body: body}
 	switch {
 	case e.Op == event.Synced:
 		out.Notes = append(out.Notes, "rows of the table objects that the snapshot lacks are deleted")
@@ -39,24 +44,4 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 		out.Notes = append(out.Notes, "the object's row in the table objects is written")
 	}
 	return out, nil
-}
-
-func (f *field) appendJSON(dst []byte) ([]byte, error) {
-	if f.null {
-		return append(dst, "null"...), nil
-	}
-	switch f.kind {
-	case kindText:
-		text, err := json.Marshal(f.text)
-		return append(dst, text...), err
-	case kindNumber:
-		return strconv.AppendUint(dst, f.number, 10), nil
-	case kindBool:
-		return strconv.AppendBool(dst, f.number == 1), nil
-	case kindTime:
-		return time.UnixMicro(int64(f.number)).UTC().AppendFormat(dst, `"2006-01-02T15:04:05.999999+00:00"`), nil
-	case kindJSON:
-		return append(dst, f.bytes...), nil
-	}
-	panic("postgres: a kind without a form")
 }

@@ -46,7 +46,7 @@ func (r *retainer) step(ctx context.Context, t *tables) {
 		strconv.FormatInt(t.position-retainNewest, 10),
 	}})
 	if err != nil {
-		t.env.Logger.Warn("old rows of history not deleted; trying again later", "err", err)
+		t.env.Logger.Warn("old rows of history not deleted; trying again later", "err", explain(err))
 		r.rests = time.Now().Add(retainPause)
 		return
 	}

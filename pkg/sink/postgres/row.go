@@ -3,104 +3,62 @@ package postgres
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/informd/informd/pkg/event"
 )
 
-// field is a column of the table history and its value.
+// field is a column of the table history and its value: a string, a uint64 of a numeric, an int64, a bool, a
+// [time.Time], the [json.RawMessage] of a jsonb, or nil for NULL.
 type field struct {
 	column string
-	kind   kind
-	text   string
-	bytes  []byte // of a jsonb; nil is NULL
-	number uint64 // of a numeric, the microseconds since 1970 of a time, 0 or 1 of a boolean
-	null   bool
+	value  any
 }
-
-// kind is the type of a column.
-type kind int
-
-const (
-	kindText kind = iota
-	kindNumber
-	kindBool
-	kindTime
-	kindJSON
-)
 
 // appendRow appends the values of an event's row to dst, in the order of its columns, without cluster
 // and position. Raw has the row keep the whole event as text, because a column cannot hold it.
 func appendRow(dst []field, e *event.Event, raw bool) []field {
-	text := func(column, value string) { dst = append(dst, field{column: column, text: clean(value)}) }
-	number := func(column string, n uint64) { dst = append(dst, field{column: column, kind: kindNumber, number: n}) }
-	boolean := func(column string, is bool) {
-		f := field{column: column, kind: kindBool}
-		if is {
-			f.number = 1
-		}
-		dst = append(dst, f)
+	object, more, final := splitData(e)
+	var whole any
+	if raw = raw || !fits(e); raw {
+		object, more, whole = nil, nil, strings.ToValidUTF8(string(e.AppendJSON(nil)), "\uFFFD")
 	}
-	json := func(column string, value []byte) {
-		if raw {
-			value = nil
-		}
-		dst = append(dst, field{column: column, kind: kindJSON, bytes: value, null: value == nil})
-	}
-	text("id", e.ID)
-	text("op", string(e.Op))
-	dst = append(dst, field{column: "time", kind: kindTime, number: uint64(e.Time.UnixMicro())})
-	text("target", e.Target)
-	text("api_group", e.Group)
-	text("version", e.Version)
-	text("resource", e.Resource)
-	text("kind", e.Kind)
-	text("namespace", e.Namespace)
-	text("name", e.Name)
-	text("uid", e.UID)
-	number("revision", e.ResourceVersion)
-	number("previous", e.PrevResourceVersion)
-	number("ordinal", e.Ordinal)
-	number("epoch", e.Epoch)
-	number("run", e.Run)
-	boolean("replay", e.Replay)
-	boolean("redelivered", e.Redelivered)
-	object, more, final, has := splitData(e)
-	boolean("final", final)
-	dst[len(dst)-1].null = !has
-	json("object", object)
-	json("more", more)
-	whole := field{column: "raw", null: !raw}
-	if raw {
-		whole.text = strings.ToValidUTF8(string(e.AppendJSON(nil)), "\uFFFD")
-	}
-	return append(dst, whole)
+	return append(
+		dst,
+		field{"id", clean(e.ID)}, field{"op", string(e.Op)}, field{"time", e.Time}, field{"target", clean(e.Target)},
+		field{"api_group", clean(e.Group)}, field{"version", clean(e.Version)}, field{"resource", clean(e.Resource)},
+		field{"kind", clean(e.Kind)}, field{"namespace", clean(e.Namespace)}, field{"name", clean(e.Name)}, field{"uid", clean(e.UID)},
+		field{"revision", e.ResourceVersion}, field{"previous", e.PrevResourceVersion}, field{"ordinal", e.Ordinal},
+		field{"epoch", e.Epoch}, field{"run", e.Run}, field{"replay", e.Replay}, field{"redelivered", e.Redelivered},
+		field{"final", final}, field{"object", object}, field{"more", more}, field{"raw", whole},
+	)
 }
 
-// splitData returns the object in the data of an event, and the data without the object and "final", nil
-// if there is none. Has reports whether final is there.
-func splitData(e *event.Event) (object, more []byte, final, has bool) {
+// splitData returns the object in the data of an event, the data without the object and "final", and the value of
+// "final". What there is none of is nil.
+func splitData(e *event.Event) (object, more json.RawMessage, final any) {
 	object = e.Object()
 	if object == nil {
 		if bytes.Equal(e.Data, event.IdentityData()) {
-			return nil, nil, false, true
+			return nil, nil, false
 		}
-		return nil, e.Data, false, false
+		return nil, e.Data, nil
 	}
-	before, final := bytes.CutSuffix(e.Data, []byte(`,"final":true}`))
-	has = final
-	if !final {
-		if before, has = bytes.CutSuffix(e.Data, []byte(`,"final":false}`)); !has {
-			before = e.Data[:len(e.Data)-1]
-		}
+	before := e.Data[:len(e.Data)-1]
+	if rest, has := bytes.CutSuffix(e.Data, []byte(`,"final":true}`)); has {
+		before, final = rest, true
+	} else if rest, has := bytes.CutSuffix(e.Data, []byte(`,"final":false}`)); has {
+		before, final = rest, false
 	}
 	// A comma ends what precedes the object.
 	before = before[:len(before)-len(object)-len(`"object":`)]
 	if len(before) > 1 {
 		more = append(bytes.Clone(before[:len(before)-1]), '}')
 	}
-	return object, more, final, has
+	return object, more, final
 }
 
 // clean replaces what a text of PostgreSQL cannot hold.
@@ -111,14 +69,25 @@ func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// fits reports whether the columns hold the event as it is.
+// fits reports whether the columns hold the event as it is, as far as that is known before: any tenant can have
+// \u0000 in an object. What else jsonb refuses is rare, and the server says so.
 func fits(e *event.Event) bool {
 	for _, s := range []string{e.ID, e.Target, e.Group, e.Version, e.Resource, e.Kind, e.Namespace, e.Name, e.UID} {
 		if clean(s) != s {
 			return false
 		}
 	}
-	return storable(e.Data)
+	nul := []byte(`\u0000`)
+	for rest := e.Data; ; {
+		before, after, found := bytes.Cut(rest, nul)
+		if !found {
+			return true
+		}
+		if backslashes := len(before) - len(bytes.TrimRight(before, `\`)); backslashes%2 == 0 {
+			return false // else it is an escaped backslash
+		}
+		rest = after
+	}
 }
 
 // copyHeader begins data in the binary form of COPY, copyTrailer ends it.
@@ -127,45 +96,37 @@ const (
 	copyTrailer = "\xff\xff"
 )
 
-// appendCopy appends a row in the binary form of COPY to dst.
-func appendCopy(dst []byte, cluster string, position int64, row []field) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(row)+2))
-	dst = appendText(dst, cluster)
-	dst = binary.BigEndian.AppendUint32(dst, 8)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(position))
-	for i := range row {
-		dst = row[i].appendCopy(dst)
-	}
-	return dst
-}
-
-func appendText(dst []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(dst, uint32(len(s))), s...)
-}
-
 // epoch2000 is the zero of times in PostgreSQL, 2000-01-01, in microseconds since 1970.
 const epoch2000 = 946_684_800_000_000
 
-func (f *field) appendCopy(dst []byte) []byte {
-	if f.null {
-		return append(dst, 0xff, 0xff, 0xff, 0xff)
+// appendCopy appends a value in the binary form of COPY, its length before it.
+func appendCopy(dst []byte, value any) []byte {
+	begin := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	switch v := value.(type) {
+	case string:
+		dst = append(dst, v...)
+	case uint64:
+		dst = appendNumeric(dst, v)
+	case int64:
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
+	case bool:
+		dst = append(dst, 0)
+		if v {
+			dst[len(dst)-1] = 1
+		}
+	case time.Time:
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v.UnixMicro()-epoch2000))
+	case json.RawMessage:
+		if v == nil {
+			return appendCopy(dst[:begin], nil)
+		}
+		dst = append(append(dst, 1), v...) // the version of the form
+	default:
+		return append(dst[:begin], 0xff, 0xff, 0xff, 0xff)
 	}
-	switch f.kind {
-	case kindText:
-		return appendText(dst, f.text)
-	case kindNumber:
-		return appendNumeric(dst, f.number)
-	case kindBool:
-		return append(dst, 0, 0, 0, 1, byte(f.number))
-	case kindTime:
-		dst = binary.BigEndian.AppendUint32(dst, 8)
-		return binary.BigEndian.AppendUint64(dst, uint64(int64(f.number)-epoch2000))
-	case kindJSON:
-		dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.bytes)+1))
-		dst = append(dst, 1) // the version of the form
-		return append(dst, f.bytes...)
-	}
-	panic("postgres: a kind without a form")
+	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-4))
+	return dst
 }
 
 // appendNumeric appends a number as numeric: digits to the base 10,000, the highest first.
@@ -178,10 +139,9 @@ func appendNumeric(dst []byte, n uint64) []byte {
 		digits[first] = uint16(n % base)
 	}
 	count := most - first
-	dst = binary.BigEndian.AppendUint32(dst, uint32(8+2*count))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(count))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(int16(max(count-1, 0)))) // the weight of the first digit
-	dst = append(dst, 0, 0, 0, 0)                                            // positive, no fraction
+	dst = binary.BigEndian.AppendUint16(dst, uint16(max(count-1, 0))) // the weight of the first digit
+	dst = append(dst, 0, 0, 0, 0)                                     // positive, no fraction
 	for _, digit := range digits[first:] {
 		dst = binary.BigEndian.AppendUint16(dst, digit)
 	}

@@ -1,12 +1,12 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,10 +17,22 @@ import (
 
 const (
 	// transactionTimeout bounds one transaction, with the connection that it may need: at the end of a
-	// snapshot it may delete very many rows. The server ends what takes longer by itself.
+	// snapshot it may delete very many rows. sql/limits.sql has it, too.
 	transactionTimeout = 5 * time.Minute
-	// maxKey is the most bytes of what an index has of an event: a page of PostgreSQL takes some more.
-	maxKey = 2_500
+	// otherLog is how long the tables belong to the log that wrote them last. Another one waits: two informds that write
+	// them in turn would each take the events of the other for a loss.
+	otherLog = 30 * time.Second
+)
+
+var (
+	//go:embed sql/limits.sql
+	limitsSQL string
+	//go:embed sql/place.sql
+	placeSQL string
+	//go:embed sql/held.sql
+	heldSQL string
+	//go:embed sql/advance.sql
+	advanceSQL string
 )
 
 // tables is the sink: the tables of one schema.
@@ -48,22 +60,13 @@ func (t *tables) Write(ctx context.Context, batch []event.Event) (int, error) {
 }
 
 // WriteAt implements [sink.Positioned]. A batch is one transaction, or, if the server refuses that for what
-// is in it, one for each event.
+// is in it, one for each half: down to the events that it refuses.
 func (t *tables) WriteAt(ctx context.Context, batch []event.Event, at sink.Positions) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
 	if at.Seqs == nil {
 		at.Seqs = make([]uint64, len(batch))
-	}
-	for i := range batch {
-		if err := checkKey(t.env.Cluster, &batch[i]); err != nil {
-			if i == 0 {
-				return 0, err
-			}
-			n, writeErr := t.WriteAt(ctx, batch[:i], part(at, 0, i))
-			return n, cmp.Or(writeErr, err)
-		}
 	}
 	err := t.transact(ctx, batch, at, false)
 	switch {
@@ -74,12 +77,13 @@ func (t *tables) WriteAt(ctx context.Context, batch []event.Event, at sink.Posit
 	case len(batch) == 1:
 		return t.writeRefused(ctx, batch, at, err)
 	}
-	for i := range batch {
-		if _, err := t.WriteAt(ctx, batch[i:i+1], part(at, i, i+1)); err != nil {
-			return i, err
-		}
+	half := len(batch) / 2
+	n, err := t.WriteAt(ctx, batch[:half], part(at, 0, half))
+	if err != nil {
+		return n, err
 	}
-	return len(batch), nil
+	n, err = t.WriteAt(ctx, batch[half:], part(at, half, len(batch)))
+	return half + n, err
 }
 
 // writeRefused writes a single event that the server has refused as text, if the event is the reason.
@@ -102,23 +106,12 @@ func part(at sink.Positions, from, to int) sink.Positions {
 	return at
 }
 
-// checkKey refuses an event that no index can have.
-func checkKey(cluster string, e *event.Event) error {
-	if size := len(cluster) + len(e.Group) + len(e.Resource) + len(e.Namespace) + len(e.Name); max(size, len(e.ID), len(e.Target)) > maxKey {
-		return sink.Permanent(fmt.Errorf("the names of the object have %d bytes, more than the %d that an index of PostgreSQL takes", size, maxKey))
-	}
-	return nil
-}
-
-// otherLog is how long the tables belong to the log that wrote them last. Another one waits: two informds that write
-// them in turn would each take the events of the other for a loss.
-const otherLog = 30 * time.Second
-
 // place is the row of the table cursors, locked until the end of the transaction.
 type place struct {
 	sink, identity, log string
 	sequence            uint64
 	position            int64
+	age                 int // in seconds, since the last batch
 	// held are the ids of the batch that history has.
 	held map[string]bool
 	// lost: the tables lack events that they had.
@@ -139,7 +132,7 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 	}
 	if err != nil {
 		t.rollback(ctx)
-		if ofClass(err, "42P01", "3F000", "25006") { // the tables are gone, or another server takes the writes by now
+		if hasCode(err, "42P01", "3F000", "25006") { // the tables are gone, or another server takes the writes by now
 			t.prepared = false
 			return errors.Join(err, t.disconnect(ctx))
 		}
@@ -162,52 +155,38 @@ func (t *tables) begin(ctx context.Context, batch []event.Event, at sink.Positio
 	for i := range batch {
 		ids[i] = clean(batch[i].ID)
 	}
+	given, err := json.Marshal(ids)
+	if err != nil {
+		return place{}, fmt.Errorf("list the ids: %w", err)
+	}
 	results, err := t.exec(ctx,
 		statement{sql: "BEGIN"},
-		// A connection that is cut off without a word must not hold the lock of the row for long.
-		statement{sql: "SET LOCAL idle_in_transaction_session_timeout = '30s'"},
-		statement{sql: "SET LOCAL lock_timeout = '40s'"},
-		statement{sql: fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(transactionTimeout.Seconds()))},
-		statement{sql: "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"},
-		statement{
-			sql: `INSERT INTO schema.cursors (cluster, sink, identity, log, sequence, position) VALUES ($1, $2, $3, $4, 0, 0)
-				ON CONFLICT DO NOTHING`,
-			args: []string{t.env.Cluster, t.env.Name, rand.Text(), at.Log},
-		},
-		statement{
-			sql: `SELECT sink, identity, log, sequence, position, extract(epoch FROM now() - changed)::bigint
-				FROM schema.cursors WHERE cluster = $1 FOR UPDATE`,
-			args: []string{t.env.Cluster},
-		},
-		statement{
-			sql:  "SELECT id FROM schema.history WHERE cluster = $1 AND id = ANY ($2::text[])",
-			args: []string{t.env.Cluster, textArray(ids)},
-		})
+		statement{sql: limitsSQL},
+		statement{placeSQL, []string{t.env.Cluster, t.env.Name, rand.Text(), at.Log}},
+		statement{heldSQL, []string{t.env.Cluster, string(given)}})
 	if err != nil {
 		return place{}, fmt.Errorf("begin a transaction: %w", err)
 	}
-	rows, held := results[len(results)-2].Rows, results[len(results)-1].Rows
+	rows := results[len(results)-2].Rows
 	if len(rows) != 1 {
-		return place{}, fmt.Errorf("read the position: the table cursors has %d rows for the cluster %s", len(rows), t.env.Cluster)
+		return place{}, fmt.Errorf("read the position: the table cursors of schema %s takes no row for the cluster %s: look for a trigger or a rule of yours",
+			t.options.Schema, t.env.Cluster)
 	}
-	p := place{sink: string(rows[0][0]), identity: string(rows[0][1]), log: string(rows[0][2]), held: map[string]bool{}}
-	for _, row := range held {
-		p.held[string(row[0])] = true
+	row := rows[0]
+	p := place{sink: string(row[0]), identity: string(row[1]), log: string(row[2]), held: map[string]bool{}}
+	for _, held := range results[len(results)-1].Rows {
+		p.held[string(held[0])] = true
 	}
-	var errs [2]error
-	p.sequence, errs[0] = strconv.ParseUint(string(rows[0][3]), 10, 64)
-	p.position, errs[1] = strconv.ParseInt(string(rows[0][4]), 10, 64)
-	if err := errors.Join(errs[:]...); err != nil {
+	if _, err := fmt.Sscan(string(row[3])+" "+string(row[4])+" "+string(row[5]), &p.sequence, &p.position, &p.age); err != nil {
 		return p, fmt.Errorf("read the position: %w", err)
 	}
 	if p.sink != t.env.Name {
 		return p, fmt.Errorf("schema %s has the events of the cluster %s from the sink %q: set schema to another name; to continue the tables under this sink, "+
 			"update the column sink of the table cursors", t.options.Schema, t.env.Cluster, p.sink)
 	}
-	age, _ := strconv.Atoi(string(rows[0][5]))
-	if at.Log != "" && p.log != at.Log && p.position != t.position && age < int(otherLog.Seconds()) {
+	if at.Log != "" && p.log != at.Log && p.position != t.position && p.age < int(otherLog.Seconds()) {
 		return p, fmt.Errorf("another informd, or this one with another journal.dir, wrote events of the cluster %s to schema %s %d s ago: "+
-			"two of them need two names of cluster, or two schemas", t.env.Cluster, t.options.Schema, age)
+			"two of them need two names of cluster, or two schemas", t.env.Cluster, t.options.Schema, p.age)
 	}
 	t.compare(&p, at)
 	return p, nil

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,59 +25,47 @@ func (t *tables) write(ctx context.Context, p *place, batch []event.Event, seqs 
 		}
 		p.held[id] = true
 		p.position++
-		t.row = appendRow(t.row[:0], e, raw || !fits(e))
-		t.buffer = appendCopy(t.buffer, t.env.Cluster, p.position, t.row)
+		t.row = append(t.row[:0], field{"cluster", t.env.Cluster}, field{"position", p.position})
+		t.row = appendRow(t.row, e, raw)
+		t.buffer = binary.BigEndian.AppendUint16(t.buffer, uint16(len(t.row)))
+		for _, f := range t.row {
+			t.buffer = appendCopy(t.buffer, f.value)
+		}
 		changes.add(e, p.position)
 	}
 	t.buffer = append(t.buffer, copyTrailer...)
 	if p.position > before {
 		if err := t.copy(ctx); err != nil {
-			return fmt.Errorf("write history: %w", orContext(ctx, err))
+			return fmt.Errorf("write history: %w", contentError{orContext(ctx, err)})
 		}
 	}
-	statements := append(changes.statements(), statement{
-		sql:  "UPDATE schema.cursors SET identity = $2, log = $3, sequence = $4, position = $5, changed = now() WHERE cluster = $1",
-		args: []string{t.env.Cluster, p.identity, p.log, strconv.FormatUint(p.sequence, 10), strconv.FormatInt(p.position, 10)},
+	statements := changes.statements()
+	advance := len(statements)
+	statements = append(statements, statement{
+		advanceSQL,
+		[]string{t.env.Cluster, p.identity, p.log, strconv.FormatUint(p.sequence, 10), strconv.FormatInt(p.position, 10)},
 	}, statement{sql: "COMMIT"})
-	if _, err := t.exec(ctx, statements...); err != nil {
+	if results, err := t.exec(ctx, statements...); err != nil {
+		if len(results) != advance {
+			err = contentError{err}
+		}
 		return fmt.Errorf("write objects: %w", err)
-	}
-	const keep = 4 << 20
-	if cap(t.buffer) > keep {
-		t.buffer = nil
 	}
 	return nil
 }
 
 // copy sends the rows in the buffer.
 func (t *tables) copy(ctx context.Context) error {
-	names := []string{"cluster", "position"}
-	for i := range t.row {
-		names = append(names, t.row[i].column)
+	names := make([]string, len(t.row))
+	for i, f := range t.row {
+		names[i] = f.column
 	}
 	sql := t.options.sql("COPY schema.history (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)")
 	_, err := t.conn.CopyFrom(ctx, bytes.NewReader(t.buffer), sql)
 	return err
 }
 
-// textArray is the text form of an array of texts.
-func textArray(texts []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = `"` + escape.Replace(text) + `"`
-	}
-	return "{" + strings.Join(quoted, ",") + "}"
-}
-
 // numberArray is the text form of an array of numbers.
 func numberArray(numbers []int64) string {
-	b := []byte{'{'}
-	for i, n := range numbers {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, n, 10)
-	}
-	return string(append(b, '}'))
+	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]") + "}"
 }

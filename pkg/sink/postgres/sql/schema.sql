@@ -4,6 +4,7 @@ CREATE TABLE schema.informd_schema (
 	program text PRIMARY KEY, -- 'informd': the tables below are its own
 	version integer NOT NULL
 );
+INSERT INTO schema.informd_schema VALUES ('informd', 1);
 
 -- One row for each cluster: how far its informd has come.
 CREATE TABLE schema.cursors (
@@ -109,7 +110,6 @@ EXCEPTION WHEN syntax_error OR feature_not_supported OR invalid_parameter_value 
 END
 $$;
 
-
 -- The containers of existing pods and their images.
 CREATE VIEW schema.images AS
 	SELECT o.cluster, o.namespace, o.name AS pod, c ->> 'name' AS container, c ->> 'image' AS image
@@ -133,9 +133,12 @@ CREATE FUNCTION schema.objects_at(at timestamptz) RETURNS SETOF schema.history L
 	) last WHERE op NOT IN ('deleted', 'left')
 $$;
 
--- What changed within a time before and after another.
+-- What changed within a time before and after another. What came again after a rewind is there once.
 CREATE FUNCTION schema.changes_around(at timestamptz, within interval) RETURNS SETOF schema.history LANGUAGE sql STABLE AS $$
-	SELECT * FROM schema.history
-	WHERE time BETWEEN at - within AND at + within AND op IN ('added', 'modified', 'deleted')
-	ORDER BY time, position
+	SELECT * FROM (
+		SELECT DISTINCT ON (cluster, uid, epoch, revision, op) *
+		FROM schema.history
+		WHERE time BETWEEN at - within AND at + within AND op IN ('added', 'modified', 'deleted')
+		ORDER BY cluster, uid, epoch, revision, op, position
+	) once ORDER BY time, position
 $$;

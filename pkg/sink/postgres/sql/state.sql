@@ -1,4 +1,5 @@
--- The objects of events get their rows. A redelivered event replaces nothing that is newer.
+-- The objects of events get their rows. A redelivered event replaces nothing that is newer. The range of positions says
+-- nothing new, but without it a server that has no statistics yet reads all rows of the cluster.
 INSERT INTO schema.objects AS o (cluster, api_group, resource, namespace, name, uid, version, kind, revision, epoch, ordinal,
 	labels, owner_kind, owner_uid, created, changed, position, object, raw)
 SELECT h.cluster, h.api_group, h.resource, h.namespace, h.name, h.uid, h.version, h.kind, h.revision, h.epoch, h.ordinal,
@@ -11,7 +12,7 @@ LEFT JOIN LATERAL (
 	SELECT owner FROM jsonb_array_elements(CASE WHEN jsonb_typeof(m -> 'ownerReferences') = 'array' THEN m -> 'ownerReferences' END) owner
 	ORDER BY (owner ->> 'controller' = 'true') DESC NULLS LAST LIMIT 1
 ) owners ON true
-WHERE h.cluster = $1 AND h.position = ANY ($2::bigint[]) AND h.op NOT IN ('deleted', 'left')
+WHERE h.cluster = $1 AND h.position BETWEEN $3::bigint AND $4::bigint AND h.position = ANY ($2::bigint[]) AND h.op NOT IN ('deleted', 'left')
 	AND (NOT h.redelivered OR NOT EXISTS (
 		SELECT FROM schema.history d
 		WHERE d.cluster = h.cluster AND d.id >= h.uid || ':' AND d.id < h.uid || ';' AND d.op IN ('deleted', 'left')

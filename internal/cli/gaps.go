@@ -34,7 +34,7 @@ itself, and changes nothing in it.`,
 		})
 		if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
 			err = std.readJournal(cmd, err, func(c *config.Config) (err error) {
-				found, err = daemon.ReadGaps(ctx, c, std.err)
+				found, err = daemon.ReadGaps(ctx, c)
 				escape(found.Events)
 				return err
 			})

@@ -219,7 +219,7 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 	})
 	if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
 		err = std.readJournal(cmd, err, func(c *config.Config) (err error) {
-			found, err = daemon.ReadHistory(ctx, c, object, std.err)
+			found, err = daemon.ReadHistory(ctx, c, object)
 			escape(found.Events)
 			return err
 		})

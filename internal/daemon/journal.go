@@ -69,19 +69,12 @@ func openJournal(ctx context.Context, c *config.Config, resources []dynwatch.Res
 }
 
 // logConfig is the config of the log in journal.dir.
-func logConfig(c *config.Config, logger *slog.Logger) journal.Config {
+func (s *clusterJournal) logConfig(c *config.Config) journal.Config {
 	return journal.Config{
 		Dir: c.Journal.Dir, Cluster: c.Cluster, MaxBytes: int64(c.Journal.MaxBytes), Sync: journal.Sync(c.Journal.Sync),
-		HistoryPerObject: c.Journal.HistoryPerObject, DeletedRetention: c.Journal.DeletedRetention, Logger: logger,
+		HistoryPerObject: c.Journal.HistoryPerObject, DeletedRetention: c.Journal.DeletedRetention, Logger: s.logger,
+		Synced: func(took time.Duration) { s.SyncSeconds.Observe(took.Seconds()) }, Watched: s.Watches,
 	}
-}
-
-// logConfig is that of a log that is written, too.
-func (s *clusterJournal) logConfig(c *config.Config) journal.Config {
-	d := logConfig(c, s.logger)
-	d.Synced = func(took time.Duration) { s.SyncSeconds.Observe(took.Seconds()) }
-	d.Watched = s.Watches
-	return d
 }
 
 func (s *clusterJournal) openLog(c *config.Config) (err error) {
@@ -208,9 +201,9 @@ var errNoHistory = errors.New("a memory journal ends with its informd: it needs 
 
 // readJournal returns what reads the journal of a config without an informd, and closes it. The log is locked
 // meanwhile: while an informd uses it, it fails.
-func readJournal(c *config.Config, logger *slog.Logger) (_ journal.History, closing func() error, _ error) {
+func readJournal(c *config.Config) (_ journal.History, closing func() error, _ error) {
 	if c.Journal.Type == config.JournalMemory {
 		return journal.History{}, nil, errNoHistory
 	}
-	return journal.ReadDir(logConfig(c, logger))
+	return journal.ReadDir(c.Journal.Dir)
 }

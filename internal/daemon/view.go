@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
@@ -57,10 +55,9 @@ func (o operator) EachGap(ctx context.Context, take func(json.RawMessage) error)
 }
 
 // ReadHistory is what a running informd says about an object at /history, read from the journal
-// of the config while none runs. It fails while an informd uses the log. Warnings
-// about the journal go to the log of this process.
-func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (found admin.History, err error) {
-	err = reading(c, log, func(reader journal.History) error {
+// of the config while none runs. It fails while an informd uses the log.
+func ReadHistory(ctx context.Context, c *config.Config, object string) (found admin.History, err error) {
+	err = reading(c, func(reader journal.History) error {
 		past, err := pastOf(ctx, reader, c, object)
 		if err != nil {
 			return err
@@ -75,9 +72,9 @@ func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Wr
 }
 
 // ReadGaps is what a running informd says at /gaps, as [ReadHistory] is.
-func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin.Gaps, err error) {
+func ReadGaps(ctx context.Context, c *config.Config) (found admin.Gaps, err error) {
 	found.Events = []json.RawMessage{}
-	err = reading(c, log, func(reader journal.History) error {
+	err = reading(c, func(reader journal.History) error {
 		return reader.EachGap(ctx, inJSON(func(e json.RawMessage) error {
 			found.Events = append(found.Events, e)
 			return nil
@@ -87,8 +84,8 @@ func ReadGaps(ctx context.Context, c *config.Config, log io.Writer) (found admin
 }
 
 // reading opens the journal of the config to read it.
-func reading(c *config.Config, log io.Writer, read func(journal.History) error) error {
-	reader, closing, err := readJournal(c, newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar)))
+func reading(c *config.Config, read func(journal.History) error) error {
+	reader, closing, err := readJournal(c)
 	if err != nil {
 		return err
 	}

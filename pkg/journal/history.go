@@ -92,24 +92,26 @@ func (h History) Each(ctx context.Context, of Object, take func(event.Event) err
 
 // ReadDir opens the journal in a directory to read it. It takes the lock, changes nothing else there,
 // and fails while an informd uses it. The history is valid until closing was called.
-func ReadDir(c Config) (_ History, closing func() error, _ error) {
-	if found, err := filepath.Glob(filepath.Join(c.Dir, "*.log")); err != nil || len(found) == 0 {
-		return History{}, nil, fmt.Errorf("journal.dir %s has no journal", c.Dir)
+func ReadDir(dir string) (_ History, closing func() error, _ error) {
+	if found, err := filepath.Glob(filepath.Join(dir, "*.log")); err != nil || len(found) == 0 {
+		return History{}, nil, fmt.Errorf("journal.dir %s has no journal", dir)
 	}
-	d, _, err := disk.Open(c.Dir)
+	d, _, err := disk.Open(dir)
 	if err != nil {
 		return History{}, nil, err
 	}
-	c = c.withDefaults()
-	c.Sync = SyncNever
-	j, err := openOn(disk.NewOverlay(d), c, bootID())
-	if err != nil {
-		return History{}, nil, errors.Join(fmt.Errorf("read the journal in %s: %w", c.Dir, err), d.Close())
+	s, err := readCopyState(d)
+	if err == nil && s.Is == copyPartial {
+		err = errors.New("it is a copy of the leader's log that was not completed: ask the leader")
 	}
-	return j.History(), func() error {
-		j.log.Abandon()
-		return d.Close()
-	}, nil
+	var log *wal.Log
+	if err == nil {
+		log, err = wal.Read(d)
+	}
+	if err != nil {
+		return History{}, nil, errors.Join(fmt.Errorf("read the journal in %s: %w", dir, err), d.Close())
+	}
+	return History{log}, d.Close, nil
 }
 
 // DeadLetters are the dead letters of one sink in a [Journal]. Methods may be called concurrently.

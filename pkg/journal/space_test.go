@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -170,7 +174,7 @@ func TestDirectory(t *testing.T) {
 	if _, err := journal.Open(c); err == nil || !strings.Contains(err.Error(), c.Dir) {
 		t.Errorf("a directory in use: %v", err)
 	}
-	if _, _, err := journal.ReadDir(c); err == nil {
+	if _, _, err := journal.ReadDir(c.Dir); err == nil {
 		t.Error("the history of a directory in use was read")
 	}
 	if err := os.RemoveAll(c.Dir); err != nil {
@@ -188,4 +192,59 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("State = %t, %q", ok, reason)
 	}
 	_ = j.Close()
+}
+
+// TestReadDir: the history of a journal that no process uses, after a crash with a torn end, in which
+// nothing changes.
+func TestReadDir(t *testing.T) {
+	c := testConfig(t)
+	j := openJournal(t, c)
+	e := event.Event{Op: event.Added, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "default", Name: "a", UID: "u", ResourceVersion: 1, ID: "u:1", Data: []byte(`{}`)}
+	if err := errors.Join(j.Append(t.Context(), []event.Event{e}), journal.SyncAll(t.Context(), j), journal.Crash(j)); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	f, err := os.OpenFile(logs[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("torn")
+	}
+	if err = errors.Join(err, f.Close(), os.WriteFile(filepath.Join(c.Dir, "left.tmp"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, c.Dir)
+	h, closing, err := journal.ReadDir(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := h.Find(t.Context(), journal.Object{Resource: "pods", Namespace: "default", Name: "a"})
+	var found []string
+	if err == nil {
+		err = h.Each(t.Context(), of, func(e event.Event) error {
+			found = append(found, e.ID)
+			return nil
+		})
+	}
+	if err = errors.Join(err, closing()); err != nil || !slices.Equal(found, []string{"u:1"}) {
+		t.Errorf("history of %s: %q, %v", of, found, err)
+	}
+	if diff := cmp.Diff(before, contents(t, c.Dir)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+// contents returns the files of a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range names(t, dir) {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(content)
+	}
+	return all
 }

@@ -87,6 +87,18 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 	return l, nil
 }
 
+// Read loads the log in a directory as it is, and changes nothing there. Nothing may be appended to it, and
+// there is nothing to close.
+func Read(d disk.Dir) (*Log, error) {
+	l := newLog(disk.ReadOnly{Dir: d}, Options{})
+	all, _, err := l.find()
+	if err != nil {
+		return nil, err
+	}
+	all, _ = l.cutEnd(all)
+	return l, l.loadAll(all)
+}
+
 // recover loads what is valid, and writes each segment again that is not known to be synced: bytes
 // that a failed or missing sync left in memory only are not relied on.
 func (l *Log) recover() error {
@@ -105,10 +117,8 @@ func (l *Log) recover() error {
 	if l.Recovery.Damaged() && !verified {
 		return errors.Join(ErrDamaged, l.noteRecovery(Recovery{}))
 	}
-	for _, f := range all {
-		if err := l.load(f); err != nil {
-			return fmt.Errorf("load %s: %w", f.Log(), err)
-		}
+	if err := l.loadAll(all); err != nil {
+		return err
 	}
 	before, clean := l.lastStart()
 	clean = clean && !lacksEnd && !l.options.Stale
@@ -201,6 +211,15 @@ func (l *Log) rewriteFound(f *found, through uint32) (err error) {
 		}
 	}
 	return l.rewrite([]*source{s}, f.Number-f.missing, through, nil)
+}
+
+func (l *Log) loadAll(all []*found) error {
+	for _, f := range all {
+		if err := l.load(f); err != nil {
+			return fmt.Errorf("load %s: %w", f.Log(), err)
+		}
+	}
+	return nil
 }
 
 // load makes a segment part of the log, and applies its records.

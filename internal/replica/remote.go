@@ -54,15 +54,6 @@ func (r *remote) note(now *record) {
 	}
 }
 
-// Sum implements [journal.Leader].
-func (r *remote) Sum(ctx context.Context, name string) (sum string, err error) {
-	_, body, err := r.get(ctx, url.Values{"file": {name}, "sum": {"true"}})
-	if err == nil {
-		err = json.Unmarshal(body, &sum)
-	}
-	return sum, err
-}
-
 // Chunk implements [journal.Leader].
 func (r *remote) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
 	return r.chunk(ctx, name, offset, false)

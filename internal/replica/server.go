@@ -29,7 +29,6 @@ const (
 //
 //	/log?replica=<address>&term=<n>                     the files, as JSON
 //	/log?...&file=<name>&offset=<n>&ack=<true|false>    a part of a file, with headers
-//	/log?...&file=<name>&sum=true                       a checksum of a sealed file
 //
 // With ack=true, the replica has all of the log before the offset. At the end of the newest file it waits
 // for more. 503 is the answer of a process that does not lead, 409 for another term, 410 for a file that
@@ -81,8 +80,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch file := query.Get("file"); {
 	case file == "":
 		err = files(w, j)
-	case query.Get("sum") != "":
-		err = sum(ctx, w, j, file)
 	default:
 		var offset int64
 		if offset, err = strconv.ParseInt(query.Get("offset"), 10, 64); err != nil || offset < 0 {
@@ -115,14 +112,6 @@ func files(w http.ResponseWriter, j *journal.Journal) error {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(all) // the client has gone
 	return nil
-}
-
-func sum(ctx context.Context, w http.ResponseWriter, j *journal.Journal, file string) error {
-	digest, err := j.Sum(ctx, file)
-	if err == nil {
-		_ = json.NewEncoder(w).Encode(digest) // the client has gone
-	}
-	return err
 }
 
 func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal.Journal, file string, offset int64) error {

@@ -2,13 +2,9 @@ package journal
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -54,14 +50,14 @@ func (m *Mirror) joinFiles(ctx context.Context, leader Leader, term int64, files
 		if err := m.note(copyPartial); err != nil {
 			return err
 		}
-		if err := m.removeOthers(ctx, leader, files); err != nil {
+		if err := m.removeOthers(files); err != nil {
 			return err
 		}
 	}
 	if err := m.copyMissing(ctx, leader, files); err != nil {
 		return err
 	}
-	return m.removeOthers(ctx, leader, files)
+	return m.removeOthers(files)
 }
 
 // errNoLog: what answers is no informd, or one of another format.
@@ -82,7 +78,7 @@ func filesOf(ctx context.Context, leader Leader) (Files, error) {
 }
 
 // removeOthers removes files that are not those of the leader.
-func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) error {
+func (m *Mirror) removeOthers(files Files) error {
 	names, err := m.dir.Names()
 	if err != nil {
 		return err
@@ -91,12 +87,10 @@ func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) e
 		if !ofLog(name) {
 			continue
 		}
-		if files.Has(name) {
-			same, err := m.same(ctx, leader, name)
-			if err != nil && !errors.Is(err, ErrNoFile) {
+		if f, listed := files.Find(name); listed {
+			if same, err := m.same(f); err != nil {
 				return err
-			}
-			if same {
+			} else if same {
 				continue
 			}
 		}
@@ -107,20 +101,18 @@ func (m *Mirror) removeOthers(ctx context.Context, leader Leader, files Files) e
 	return m.dir.Sync()
 }
 
-// copyMissing copies sealed files that are not here, or not the same.
+// copyMissing copies sealed files that are not here, or not the same. The index file of a segment, which tells
+// whether that is the same, comes behind it.
 func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) error {
-	names, err := m.dir.Names()
-	if err != nil {
-		return err
-	}
+	var missing []File
 	for _, f := range files.Sealed {
-		if slices.Contains(names, f.Name) {
-			if same, err := m.same(ctx, leader, f.Name); err != nil {
-				return err
-			} else if same {
-				continue
-			}
+		if same, err := m.same(f); err != nil {
+			return err
+		} else if !same {
+			missing = append(missing, f)
 		}
+	}
+	for _, f := range missing {
 		if err := m.copyFile(ctx, leader, f); err != nil {
 			return err
 		}
@@ -129,23 +121,40 @@ func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) er
 	return m.dir.Sync()
 }
 
-// same compares a sealed file with that of the leader, once in a term: no sealed file ever changes.
-func (m *Mirror) same(ctx context.Context, leader Leader, name string) (bool, error) {
+// same reports whether a sealed file is here as the leader has it. No sealed file ever changes.
+func (m *Mirror) same(f File) (bool, error) {
 	m.mu.Lock()
-	known := m.verified[name]
+	known := m.verified[f.Name]
 	m.mu.Unlock()
 	if known {
 		return true, nil
 	}
-	mine, err := m.sum(name)
+	n, _ := segment.ParseName(f.Name)
+	size, _, err := m.end(f.Name)
+	if err != nil || f.Size > 0 && size != f.Size {
+		return false, ignoreMissing(err)
+	}
+	_, sum, err := m.end(n.Index())
+	if err != nil || f.Sum == 0 || sum != f.Sum {
+		return false, ignoreMissing(err)
+	}
+	m.verify(f.Name)
+	return true, nil
+}
+
+// end returns the size of a file, and its last four bytes as a number.
+func (m *Mirror) end(name string) (size int64, sum uint32, err error) {
+	f, err := m.dir.Open(name)
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
-	theirs, err := leader.Sum(ctx, name)
-	if err == nil && mine == theirs {
-		m.verify(name)
+	defer f.Close() //nolint:errcheck // it was only read
+	if size, err = f.Size(); err != nil || size < 4 {
+		return size, 0, err
 	}
-	return mine == theirs, err
+	var last [4]byte
+	_, err = f.ReadAt(last[:], size-4)
+	return size, binary.LittleEndian.Uint32(last[:]), err
 }
 
 // verify notes that a file is that of the leader.
@@ -183,18 +192,4 @@ func (m *Mirror) copyFile(ctx context.Context, leader Leader, f File) error {
 		return errors.Join(err, m.dir.Remove(temporary))
 	}
 	return m.dir.Rename(temporary, f.Name)
-}
-
-// sum is that of [Journal.Sum].
-func (m *Mirror) sum(name string) (string, error) {
-	f, err := m.dir.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -18,9 +18,8 @@ import (
 
 // Leader is the process whose log a [Mirror] copies.
 type Leader interface {
-	// Files, Sum and Chunk are those of its journal.
+	// Files and Chunk are those of its journal.
 	Files(ctx context.Context) (Files, error)
-	Sum(ctx context.Context, name string) (string, error)
 	Chunk(ctx context.Context, name string, offset int64) (Chunk, error)
 	// Next is Chunk, and acknowledges all of the log before the offset.
 	Next(ctx context.Context, name string, offset int64) (Chunk, error)
@@ -248,7 +247,8 @@ func (m *Mirror) tidy(ctx context.Context, leader Leader, files Files) error {
 	}
 	active, _ := segment.ParseName(files.Active.Name)
 	for _, name := range names {
-		if n, ok := segment.ParseName(name); !ok || n.Number >= active.Number || files.Has(name) {
+		n, ok := segment.ParseName(name)
+		if _, listed := files.Find(name); !ok || listed || n.Number >= active.Number {
 			continue
 		}
 		if err := m.dir.Remove(name); err != nil {

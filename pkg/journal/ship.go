@@ -2,8 +2,6 @@ package journal
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -31,22 +29,6 @@ func (j *Journal) Files() (Files, error) { return j.log.Files() }
 // waits for more, at most for patience. The error is [ErrNoFile] if compaction has replaced the file.
 func (j *Journal) Chunk(ctx context.Context, name string, offset int64, patience time.Duration) (Chunk, error) {
 	return j.log.Chunk(ctx, name, offset, patience)
-}
-
-// Sum returns the SHA-256 of a sealed file, in hexadecimal. It reads all of it. (A CRC would not do: index
-// files end with theirs, so that it is the same for all of them.)
-func (j *Journal) Sum(ctx context.Context, name string) (string, error) {
-	sum := sha256.New()
-	for offset := int64(0); ; {
-		c, err := j.Chunk(ctx, name, offset, 0)
-		if err != nil {
-			return "", err
-		}
-		_, _ = sum.Write(c.Bytes)
-		if offset += int64(len(c.Bytes)); c.Ended || len(c.Bytes) == 0 {
-			return hex.EncodeToString(sum.Sum(nil)), nil
-		}
-	}
 }
 
 // Acknowledge notes that a follower has a copy of the log up to an offset of a segment. New objects and

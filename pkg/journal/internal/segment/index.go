@@ -39,8 +39,9 @@ type Index struct {
 	Entries []Entry
 	// Size is the length of the segment in bytes.
 	Size uint32
-	// Parts are where the heads are, once the index was encoded or read.
+	// Parts are where the heads are, and Sum is the checksum of the file, once the index was encoded or read.
 	Parts []Part
+	Sum   uint32
 
 	namespaces map[string]uint16 // only while it grows
 	names      []string          // of namespaces
@@ -178,7 +179,8 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 		x.Parts[i].Offset = uint32(len(dst) - start)
 		dst = append(dst, part...)
 	}
-	return binary.LittleEndian.AppendUint32(dst, checksum(dst[start:]))
+	x.Sum = checksum(dst[start:])
+	return binary.LittleEndian.AppendUint32(dst, x.Sum)
 }
 
 func (x *Index) appendHead(dst []byte, i int) []byte {
@@ -217,7 +219,7 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 	if [16]byte(b[8:]) != of.ID || binary.LittleEndian.Uint64(b[24:]) != of.First || of.Name != (Name{number(0), number(1)}) {
 		return nil, fmt.Errorf("%w: %s is that of another segment", ErrInvalid, of.Index())
 	}
-	x := &Index{Of: of, Size: number(2)}
+	x := &Index{Of: of, Size: number(2), Sum: sum}
 	rest := reader{left: b[indexHeader:]}
 	for i := uint32(0); i < number(3) && !rest.bad; i++ {
 		x.names = append(x.names, string(rest.text()))

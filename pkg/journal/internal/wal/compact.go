@@ -261,7 +261,7 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 	if err := l.dir.Sync(); err != nil {
 		return nil, err
 	}
-	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts}, nil
+	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts, sum: w.index.Sum}, nil
 }
 
 // copy adds the records of a segment, and compares the checksum of each.

@@ -137,7 +137,7 @@ func (l *Log) inspect(f *found, verify bool) error {
 		f.synced = int64(index.Size)
 		f.last = lastOf(index, f.last)
 		if f.synced <= f.size && !f.headless {
-			f.size, f.parts, f.whole = f.synced, index.Parts, true
+			f.size, f.parts, f.sum, f.whole = f.synced, index.Parts, index.Sum, true
 		}
 	} else if f.Generation > 0 {
 		f.synced = f.size // it had its name only then

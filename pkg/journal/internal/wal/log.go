@@ -91,6 +91,7 @@ type file struct {
 	open  disk.File
 	index *segment.Index
 	parts []segment.Part // of the index file
+	sum   uint32         // the index file ends with it
 	held  int            // calls that read it; it is not removed meanwhile
 }
 

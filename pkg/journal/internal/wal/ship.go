@@ -17,10 +17,14 @@ var ErrNoFile = errors.New("the log has no such file")
 // chunkBytes is how much of a file one call of [Log.Chunk] returns at most.
 const chunkBytes = 1 << 20
 
-// File is a file of the log, and its size in bytes.
+// File is a file of the log.
 type File struct {
 	Name string `json:"name"`
-	Size int64  `json:"size"`
+	// Size is that of a segment, in bytes, and 0 for an index file.
+	Size int64 `json:"size"`
+	// Sum ends the index file of the segment. It is over the key, place, time and size of each record, so
+	// that another segment of this name differs. It is 0 while there is no index file.
+	Sum uint32 `json:"sum"`
 }
 
 // Files lists what a copy of the log consists of.
@@ -35,9 +39,12 @@ type Files struct {
 	Version uint64 `json:"version"`
 }
 
-// Has reports whether a sealed file is in the list.
-func (f *Files) Has(name string) bool {
-	return slices.ContainsFunc(f.Sealed, func(one File) bool { return one.Name == name })
+// Find returns a sealed file of the list.
+func (f *Files) Find(name string) (found File, ok bool) {
+	if i := slices.IndexFunc(f.Sealed, func(one File) bool { return one.Name == name }); i >= 0 {
+		return f.Sealed[i], true
+	}
+	return File{}, false
 }
 
 // Files returns the files of now. Those before the active one do not count on anything behind it.
@@ -47,12 +54,12 @@ func (l *Log) Files() (Files, error) {
 	if l.err != nil {
 		return Files{}, l.err
 	}
-	all := Files{Log: hex.EncodeToString(l.id[:]), Version: l.version, Active: File{l.active().Log(), l.active().size}}
+	all := Files{Log: hex.EncodeToString(l.id[:]), Version: l.version, Active: File{Name: l.active().Log(), Size: l.active().size}}
 	for _, f := range l.files[:len(l.files)-1] {
+		all.Sealed = append(all.Sealed, File{f.Log(), f.size, f.sum})
 		if f.index == nil {
-			all.Sealed = append(all.Sealed, File{Name: f.Index()})
+			all.Sealed = append(all.Sealed, File{f.Index(), 0, f.sum})
 		}
-		all.Sealed = append(all.Sealed, File{f.Log(), f.size})
 	}
 	return all, nil
 }

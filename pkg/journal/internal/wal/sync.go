@@ -217,7 +217,7 @@ func (l *Log) seal(f *file) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.index, f.parts = nil, index.Parts
+	f.index, f.parts, f.sum = nil, index.Parts, index.Sum
 	l.version++
 	l.closeFile(f)
 	return nil

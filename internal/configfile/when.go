@@ -3,7 +3,10 @@ package configfile
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/spelling"
@@ -54,113 +57,45 @@ func (r *checker) inExpression(text, path string, line, col int, message string)
 // file, in quotes, plain or as a block. It is not ok if the file writes the text in a
 // way that is not followed here, with \n or \x41 for one.
 func (r *checker) inside(at config.Pos, text string, line, col int) (config.Pos, bool) {
-	lines := r.Lines[at.Line-1:]
+	before, ok := upTo(text, line, col)
+	if !ok {
+		return at, false
+	}
+	lines := slices.Clone(r.Lines[at.Line-1:])
 	lines = lines[:min(len(lines), len(text)+2)] // each holds a character of it, its break at least
-	file := []rune(strings.Join(lines, "\n"))
-	w := &writing{file: file, pos: config.Pos{Line: at.Line, Col: 1}}
-	for range at.Col - 1 {
-		w.step()
+	lines[0] = string([]rune(lines[0])[at.Col-1:])
+	begin := ""
+	switch c := lines[0][:min(1, len(lines[0]))]; c {
+	case "|", ">":
+		begin = `[^\n]*\s*`
+	case "'":
+		begin, before = c, strings.ReplaceAll(before, "'", "''")
+	case `"`:
+		begin, before = c, strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(before)
 	}
-	w.open()
-	seen := config.Pos{Line: 1, Col: 1}
-	for _, c := range text {
-		w.margin()
-		if seen == (config.Pos{Line: line, Col: col}) {
-			return w.pos, !w.lost
-		}
-		w.read(c)
-		seen.Col++
-		if c == '\n' {
-			seen = config.Pos{Line: seen.Line + 1, Col: 1}
-		}
+	// A line that is folded or indented has other white space in the file.
+	written := "^" + begin + regexp.MustCompile(`\s+`).ReplaceAllLiteralString(regexp.QuoteMeta(before), `\s+`)
+	pattern, err := regexp.Compile(written)
+	if err != nil {
+		return at, false // it is too long
 	}
-	if seen == (config.Pos{Line: line, Col: col}) {
-		return w.pos, !w.lost // its end
+	found := pattern.FindStringIndex(strings.Join(lines, "\n"))
+	if found == nil {
+		return at, false
 	}
-	return at, false
+	passed := strings.Split(strings.Join(lines, "\n")[:found[1]], "\n")
+	last := len(passed) - 1
+	if last > 0 {
+		at.Col = 1
+	}
+	return config.Pos{Line: at.Line + last, Col: at.Col + utf8.RuneCountInString(passed[last])}, true
 }
 
-// writing follows a text through the way YAML writes it.
-type writing struct {
-	file []rune
-	pos  config.Pos // of file[0]
-	// quote is that around the text, 0 if there is none; block says that it is a
-	// literal or folded one, whose lines are indented by indent.
-	quote  rune
-	block  bool
-	indent int
-	lost   bool // what is written is not the text
-}
-
-func (w *writing) next() rune {
-	if len(w.file) == 0 {
-		return -1
+// upTo returns what is before a place in a text, if it is one; its end is one, too.
+func upTo(text string, line, col int) (before string, ok bool) {
+	lines := strings.SplitAfter(text, "\n")
+	if line > len(lines) || col > utf8.RuneCountInString(lines[line-1])+1 {
+		return "", false
 	}
-	return w.file[0]
-}
-
-func (w *writing) step() {
-	switch w.next() {
-	case -1:
-		return
-	case '\n':
-		w.pos = config.Pos{Line: w.pos.Line + 1, Col: 1}
-	default:
-		w.pos.Col++
-	}
-	w.file = w.file[1:]
-}
-
-// open goes to the first character of the text.
-func (w *writing) open() {
-	switch c := w.next(); c {
-	case '\'', '"':
-		w.quote = c
-		w.step()
-	case '|', '>':
-		w.block = true
-		w.line()
-		for _, c := range w.file {
-			if c != ' ' {
-				break
-			}
-			w.indent++
-		}
-	}
-}
-
-// line goes to the beginning of the next line.
-func (w *writing) line() {
-	for w.next() != '\n' && w.next() != -1 {
-		w.step()
-	}
-	w.step()
-}
-
-// margin goes over what is before a line of a text.
-func (w *writing) margin() {
-	if w.pos.Col > 1 {
-		return
-	}
-	for n := 0; w.next() == ' ' && (!w.block || n < w.indent); n++ {
-		w.step()
-	}
-}
-
-// read goes over one character of the text.
-func (w *writing) read(c rune) {
-	if w.quote == '"' && w.next() == '\\' || w.quote == '\'' && w.next() == '\'' {
-		w.step() // an escape
-		w.lost = w.lost || w.next() != c
-		w.step()
-		return
-	}
-	switch {
-	case w.next() == c:
-		w.step()
-	case c == ' ' && w.next() == '\n': // folded
-		w.step()
-	default:
-		w.lost = true
-	}
+	return strings.Join(lines[:line-1], "") + string([]rune(lines[line-1])[:col-1]), true
 }

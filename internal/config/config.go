@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -135,6 +136,9 @@ type Match struct {
 	// Condition is a CEL expression with the variables object, oldObject, op and event.
 	// Deletions, left and control events ignore it.
 	Condition string `yaml:"condition"`
+	// When is Condition, compiled; nil for none. Filters are the ids of Changed.
+	When    *when.Expression `yaml:"-"`
+	Filters []uint64         `yaml:"-"`
 	// OnConditionError says what happens to an event for which Condition fails:
 	// [OnConditionErrorDeliver] or [OnConditionErrorDrop].
 	OnConditionError string `yaml:"onConditionError" enum:"deliver,drop"`

@@ -46,7 +46,14 @@ func (c *Config) remedy(key string) string {
 
 // Same reports whether two entries of sinks make the same sink.
 func (s Sink) Same(as Sink) bool {
-	s.Pos, as.Pos = Pos{}, Pos{}
-	s.Driver, as.Driver = sink.Driver{}, sink.Driver{} // known by the type
-	return reflect.DeepEqual(s, as)
+	return reflect.DeepEqual(s.written(), as.written())
+}
+
+// written is the entry without what follows from the file: its place in it, and what its texts compile to.
+func (s Sink) written() Sink {
+	s.Pos, s.Driver, s.Match = Pos{}, sink.Driver{}, slices.Clone(s.Match)
+	for i := range s.Match {
+		s.Match[i].When = nil
+	}
+	return s
 }

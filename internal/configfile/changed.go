@@ -21,8 +21,8 @@ func (r *checker) checkEmitWhen(one config.Resource, at string) {
 	r.checkRemoved(changed, path, []entry{{one, at}})
 }
 
-// checkMatchChanged checks the change filters of a match.
-func (r *checker) checkMatchChanged(m config.Match, path string, resources []config.Resource) {
+// checkMatchChanged checks the change filters of a match, and notes their ids.
+func (r *checker) checkMatchChanged(m *config.Match, path string, resources []config.Resource) {
 	if len(m.Changed) == 0 {
 		return
 	}
@@ -34,6 +34,11 @@ func (r *checker) checkMatchChanged(m config.Match, path string, resources []con
 	}
 	full := func(one entry) bool { return one.Mode != config.ModeMetadata }
 	r.checkChanged(m.Changed, path+".changed", r.named(resources) && !slices.ContainsFunc(meant, full))
+	for _, item := range m.Changed {
+		if f, err := fieldpath.ParseChangeFilter(item, false); err == nil { // others are reported
+			m.Filters = append(m.Filters, f.ID())
+		}
+	}
 	modified := string(event.Modified)
 	if len(m.Ops) > 0 && !slices.Contains(m.Ops, modified) {
 		r.fail(path+".changed", "filters modified events, which ops excludes: add modified to ops, or remove changed")

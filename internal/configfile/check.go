@@ -149,8 +149,8 @@ func (r *checker) checkSinks(c *config.Config) {
 	for i, s := range c.Sinks {
 		path := config.Index("sinks", i)
 		r.checkSinkName(s, path+".name", i, names)
-		for j, m := range s.Match {
-			r.checkMatch(m, config.Index(path+".match", j), c.Resources)
+		for j := range s.Match {
+			r.checkMatch(&s.Match[j], config.Index(path+".match", j), c.Resources)
 		}
 		r.checkDeletions(s, path, c.Resources)
 	}

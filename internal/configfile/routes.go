@@ -1,20 +1,21 @@
 package configfile
 
 import (
+	pathpkg "path"
 	"strings"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/event"
 )
 
-// checkMatch checks one entry of a sink's match.
-func (r *checker) checkMatch(m config.Match, path string, resources []config.Resource) {
+// checkMatch checks one entry of a sink's match, and compiles its texts.
+func (r *checker) checkMatch(m *config.Match, path string, resources []config.Resource) {
 	if m.Group != nil && *m.Group == config.CoreName {
 		*m.Group = ""
 	}
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
-	r.checkControl(m, path)
+	r.checkControl(*m, path)
 	r.checkWhen(m, path, resources)
 	r.checkMatchChanged(m, path, resources)
 	if m.Group != nil && !r.Bad(path+".group") {
@@ -26,12 +27,15 @@ func (r *checker) checkMatch(m config.Match, path string, resources []config.Res
 			r.fail(path+".group", "%s", message)
 		}
 	}
+	if _, err := pathpkg.Match(m.Resource, ""); err != nil && !r.Bad(path+".resource") {
+		r.fail(path+".resource", `%s is not a pattern for plural names: a name with * and ?`, config.Quote(m.Resource))
+	}
 	if instead := dottedName(m.Resource); instead != "" && !r.Bad(path+".resource") {
 		r.fail(path+".resource", "%s is %s", config.Quote(m.Resource), instead)
 		return
 	}
 	if !r.Bad(path+".group") && !r.Bad(path+".resource") && r.named(resources) {
-		r.checkSelects(m, path, resources)
+		r.checkSelects(*m, path, resources)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/informd/informd/internal/when"
 )
 
-// checkWhen checks the expression of a match and what goes with it.
-func (r *checker) checkWhen(m config.Match, path string, resources []config.Resource) {
+// checkWhen compiles the expression of a match, and checks what goes with it.
+func (r *checker) checkWhen(m *config.Match, path string, resources []config.Resource) {
 	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.Bad(at) && !r.Bad(path+".condition") && !r.given(path+".condition") {
 		r.fail(at, "needs a condition: add condition, or remove onConditionError")
 	}
@@ -31,8 +31,9 @@ func (r *checker) checkWhen(m config.Match, path string, resources []config.Reso
 	}
 	x, mistakes := r.when.Compile(m.Condition)
 	if x != nil {
-		r.checkOld(m, x, path, resources)
-		r.checkCuts(m, x, path, resources)
+		m.When = x
+		r.checkOld(*m, x, path, resources)
+		r.checkCuts(*m, x, path, resources)
 	}
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)

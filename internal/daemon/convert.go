@@ -19,10 +19,8 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
-	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -110,16 +108,19 @@ func changesOf(asked config.OneOrMore) dynwatch.Changes {
 	}
 }
 
-func newRoute(s config.Sink) (*deliver.Route, error) {
-	list, err := matches(s.Match)
-	if err != nil {
-		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+// newRoute returns what decides which events a sink gets.
+func newRoute(s config.Sink) *deliver.Route {
+	all := make([]deliver.Match, len(s.Match))
+	for i, m := range s.Match {
+		all[i] = deliver.Match{
+			Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: operations(m.Ops), Control: operations(m.Control),
+			Changed: m.Filters, DropFailed: m.OnConditionError == config.OnConditionErrorDrop,
+		}
+		if m.When != nil {
+			all[i].When = m.When
+		}
 	}
-	route, err := deliver.NewRoute(list, s.Start == config.StartSnapshot)
-	if err != nil {
-		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
-	}
-	return route, nil
+	return deliver.NewRoute(all, s.Start == config.StartSnapshot)
 }
 
 // operations converts names of operations, which the config has checked.
@@ -129,35 +130,6 @@ func operations(names []string) []event.Op {
 		ops[i] = event.Op(name)
 	}
 	return ops
-}
-
-func matches(list []config.Match) ([]deliver.Match, error) {
-	var compiler *when.Compiler
-	all := make([]deliver.Match, len(list))
-	for i, m := range list {
-		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: operations(m.Ops), Control: operations(m.Control), DropFailed: m.OnConditionError == config.OnConditionErrorDrop}
-		filters, err := fieldpath.ParseChangeFilters(m.Changed, false)
-		if err != nil {
-			return nil, fmt.Errorf("match[%d].%w", i, err) // the config's check has let it through
-		}
-		for _, f := range filters {
-			all[i].Changed = append(all[i].Changed, f.ID())
-		}
-		if m.Condition == "" {
-			continue
-		}
-		if compiler == nil {
-			if compiler, err = when.NewCompiler(); err != nil {
-				return nil, err
-			}
-		}
-		expression, mistakes := compiler.Compile(m.Condition)
-		if len(mistakes) > 0 {
-			return nil, fmt.Errorf("match[%d].condition: %s", i, mistakes[0].Message) // the config's check has let it through
-		}
-		all[i].When = expression
-	}
-	return all, nil
 }
 
 // start says where a sink begins that the journal does not know.

@@ -82,9 +82,6 @@ func New(o Options) (*Daemon, error) {
 			return nil, err
 		}
 	}
-	if err := check(o.Config); err != nil {
-		return nil, err
-	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
 	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable), newLetterCollector(d.sinkNames, d.deadLetters))
 	if o.Config.Replicas.Wanted() {

@@ -64,16 +64,11 @@ func newPipeline(now context.Context, d *Daemon, c *config.Config, s *clusterJou
 		return nil, err
 	}
 	for _, s := range c.Sinks {
-		setup, err := p.setup(d, s)
-		if err == nil {
-			var one *delivery
-			if one, err = p.newDelivery(d, s, setup); err == nil {
-				p.all = append(p.all, one)
-			}
-		}
+		one, err := p.newDelivery(d, s, p.setup(d, s))
 		if err != nil {
 			return nil, errors.Join(err, p.abandon())
 		}
+		p.all = append(p.all, one)
 	}
 	if err := registerMetrics(d.registry, p.manager, s); err != nil {
 		return nil, errors.Join(err, p.abandon())
@@ -82,11 +77,7 @@ func newPipeline(now context.Context, d *Daemon, c *config.Config, s *clusterJou
 }
 
 // setup makes of a sink's entry what its runner works by.
-func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
-	route, err := newRoute(s)
-	if err != nil {
-		return deliver.Setup{}, err
-	}
+func (p *pipeline) setup(d *Daemon, s config.Sink) deliver.Setup {
 	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
 	_, identified := destinationOf(s)
 	if identified {
@@ -97,7 +88,7 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 		lanes = laned.Lanes()
 	}
 	return deliver.Setup{
-		Type: s.Type, Lanes: lanes, Route: route,
+		Type: s.Type, Lanes: lanes, Route: newRoute(s),
 		Open: func(ctx context.Context) (sink.Sink, error) {
 			opened, err := s.Options.Open(ctx, env)
 			if l := d.leading.Load(); l != nil && err == nil {
@@ -108,7 +99,7 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 			}
 			return opened, err
 		},
-	}, nil
+	}
 }
 
 // newDelivery makes the runner of a sink, which has its cursor from then on.

@@ -77,10 +77,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	}}
 	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
 	d.pipeline.Store(p)
-	route, err := newRoute(config.Sink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	route := newRoute(config.Sink{})
 	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
 		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
 	})

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // errNoReload: there is no config file. errStopping: close was called.
@@ -81,7 +79,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	next, err := r.load()
 	if err == nil {
 		seen = content{sum: next.Sum} // the file may have been missing a moment before
-		err = cmp.Or(d.config.Replaces(next), check(next))
+		err = d.config.Replaces(next)
 	}
 	var done sinkChange
 	if err == nil && p != nil {
@@ -213,19 +211,8 @@ func names(all []*delivery) (names []string) {
 	return names
 }
 
-// check finds mistakes of a config that its reading does not find, without contact to anything.
-func check(c *config.Config) error {
-	for _, s := range c.Sinks {
-		if _, err := newRoute(s); err != nil {
-			return err
-		}
-	}
-	_, err := dynwatch.Covering(wanted(c))
-	return err
-}
-
-// change makes the pipeline one of next, which [check] has accepted: everything that can fail
-// first. It is called by one goroutine at a time.
+// change makes the pipeline one of next: everything that can fail first. It is called by one goroutine at a
+// time.
 func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (sinkChange, error) {
 	sinks, err := p.prepare(d, next)
 	if err == nil {
@@ -261,10 +248,7 @@ func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
 			c.all = append(c.all, was)
 			continue
 		}
-		setup, err := p.setup(d, s)
-		if err != nil {
-			return c, err
-		}
+		setup := p.setup(d, s)
 		if was != nil {
 			one := &delivery{config: s, setup: setup, Runner: was.Runner}
 			c.all, c.replaced = append(c.all, one), append(c.replaced, one)

@@ -66,9 +66,7 @@ func Try(ctx context.Context, c *config.Config, change dynwatch.Change) (*Trial,
 	for i := range t.Events {
 		sinks := make([]Trying, len(c.Sinks))
 		for j, s := range c.Sinks {
-			if sinks[j], err = try(c, s, &t.Events[i]); err != nil {
-				return nil, err
-			}
+			sinks[j] = try(c, s, &t.Events[i])
 		}
 		t.Deliveries = append(t.Deliveries, sinks)
 	}
@@ -76,19 +74,15 @@ func Try(ctx context.Context, c *config.Config, change dynwatch.Change) (*Trial,
 }
 
 // try asks one sink.
-func try(c *config.Config, s config.Sink, e *event.Event) (Trying, error) {
-	route, err := newRoute(s)
-	if err != nil {
-		return Trying{}, err
-	}
+func try(c *config.Config, s config.Sink, e *event.Event) Trying {
 	t := Trying{Name: s.Name, Type: s.Type}
-	if t.Receives, t.Reasons = route.Explain(e); !t.Receives {
-		return t, nil
+	if t.Receives, t.Reasons = newRoute(s).Explain(e); !t.Receives {
+		return t
 	}
 	r, ok := s.Options.(sink.Renderer)
 	if !ok {
 		t.Trouble = "sinks of type " + s.Type + " cannot show what they send"
-		return t, nil
+		return t
 	}
 	env := sink.Env{Name: s.Name, Cluster: c.Cluster, Logger: slog.New(slog.DiscardHandler), Stdout: io.Discard}
 	if sends, err := r.Render(env, e); err == nil {
@@ -96,7 +90,7 @@ func try(c *config.Config, s config.Sink, e *event.Event) (Trying, error) {
 	} else {
 		t.Trouble = err.Error()
 	}
-	return t, nil
+	return t
 }
 
 // keyToTry returns the key that the daemon would hash the values of Secrets with, or

@@ -29,10 +29,7 @@ func TestVerifySinkWithOps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			match := config.Match{Ops: tt.ops}
-			route, err := deliver.NewRoute([]deliver.Match{{Ops: operations(tt.ops)}}, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			route := deliver.NewRoute([]deliver.Match{{Ops: operations(tt.ops)}}, true)
 			s := &clusterJournal{}
 			if err := s.Watch([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
 				t.Fatal(err)

@@ -200,10 +200,7 @@ func newWay(tb testing.TB) *way {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	route, err := deliver.NewRoute(nil, true)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	route := deliver.NewRoute(nil, true)
 	cursor, err := j.Open("out", journal.FromSnapshot)
 	if err != nil {
 		tb.Fatal(err)

@@ -30,10 +30,7 @@ func (c *counter) Close(context.Context) error { return nil }
 func BenchmarkRunner(b *testing.B) {
 	for _, lanes := range []int{1, 8} {
 		b.Run(fmt.Sprint("lanes=", lanes), func(b *testing.B) {
-			route, err := deliver.NewRoute(nil, true)
-			if err != nil {
-				b.Fatal(err)
-			}
+			route := deliver.NewRoute(nil, true)
 			j, c := journaltest.Open(b, journaltest.MaxBytes(10<<30)), &counter{}
 			r := newRunner(b, realJournal{j}, deliver.Options{
 				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),

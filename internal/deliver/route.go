@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"fmt"
 	"path"
 	"slices"
 
@@ -61,46 +60,24 @@ type match struct {
 // NewRoute makes the route of a sink. Any of the matches delivers an event, and
 // no match at all delivers everything. Without snapshot (`start: now`) the
 // objects that existed when informd first listed them are filtered out. Objects of a
-// re-snapshot are not filtered out.
-func NewRoute(list []Match, snapshot bool) (*Route, error) {
+// re-snapshot are not filtered out. The config has checked the matches.
+func NewRoute(list []Match, snapshot bool) *Route {
 	r := &Route{snapshot: snapshot}
-	for i, m := range list {
-		ops, err := admittedOps(m)
-		if err != nil {
-			return nil, fmt.Errorf("match[%d]: %w", i, err)
-		}
-		prepared := match{Match: m, ops: ops}
+	for _, m := range list {
+		prepared := match{Match: m, ops: admittedOps(m)}
 		if m.Group != nil {
 			prepared.group = event.GroupOrCore(*m.Group)
 		}
-		for _, pattern := range append([]string{prepared.group, m.Resource}, m.Namespaces...) {
-			if _, err := path.Match(pattern, ""); err != nil {
-				return nil, fmt.Errorf("match[%d]: %q is not a valid glob", i, pattern)
-			}
-		}
 		r.matches = append(r.matches, prepared)
 	}
-	return r, nil
+	return r
 }
 
-// DefaultControl lists the control events that a match admits by default.
-func DefaultControl() []event.Op { return []event.Op{event.Begin, event.Synced, event.Gap} }
-
 // admittedOps returns the operations that a match admits.
-func admittedOps(m Match) (map[event.Op]bool, error) {
+func admittedOps(m Match) map[event.Op]bool {
 	control := m.Control
 	if control == nil {
-		control = DefaultControl()
-	}
-	for _, op := range m.Ops {
-		if op.Control() || !slices.Contains(event.Ops(), op) {
-			return nil, fmt.Errorf("ops: %q is not the operation of an object event", op)
-		}
-	}
-	for _, op := range control {
-		if !op.Control() {
-			return nil, fmt.Errorf("control: %q is not a control event", op)
-		}
+		control = []event.Op{event.Begin, event.Synced, event.Gap}
 	}
 	admitted := map[event.Op]bool{}
 	for _, op := range event.Ops() {
@@ -111,7 +88,7 @@ func admittedOps(m Match) (map[event.Op]bool, error) {
 		}
 	}
 	admitted[event.Begin] = admitted[event.Begin] && admitted[event.Snapshot] && admitted[event.Added] && admitted[event.Synced]
-	return admitted, nil
+	return admitted
 }
 
 // Admits reports whether the sink gets the event. Control records have no
@@ -199,7 +176,7 @@ func (m *match) unchanged(e *event.Event) bool {
 		!slices.ContainsFunc(m.Changed, func(id uint64) bool { return !slices.Contains(e.Unchanged, id) })
 }
 
-// admits matches value with a glob that NewRoute has checked; "" admits all.
+// admits matches value with a glob; "" admits all.
 func admits(glob, value string) bool {
 	ok, err := path.Match(glob, value)
 	return glob == "" || glob == value || ok && err == nil

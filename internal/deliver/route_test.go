@@ -135,28 +135,6 @@ func TestRouteControl(t *testing.T) {
 	}
 }
 
-func TestRouteRefuses(t *testing.T) {
-	for name, test := range map[string]struct {
-		match deliver.Match
-		want  string
-	}{
-		"unknown op":     {deliver.Match{Ops: []event.Op{"delete"}}, `match[1]: ops: "delete" is not the operation of an object event`},
-		"control op":     {deliver.Match{Ops: []event.Op{event.Gap}}, `match[1]: ops: "gap" is not the operation of an object event`},
-		"object op":      {deliver.Match{Control: []event.Op{event.Added}}, `match[1]: control: "added" is not a control event`},
-		"bad namespace":  {deliver.Match{Namespaces: []string{"[a"}}, `match[1]: "[a" is not a valid glob`},
-		"bad group":      {deliver.Match{Group: new("a[")}, `match[1]: "a[" is not a valid glob`},
-		"bad resource":   {deliver.Match{Resource: `\`}, `match[1]: "\\" is not a valid glob`},
-		"glob cut later": {deliver.Match{Resource: "pods[a-"}, `match[1]: "pods[a-" is not a valid glob`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := deliver.NewRoute([]deliver.Match{{}, test.match}, true)
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("NewRoute = %v, want %s", err, test.want)
-			}
-		})
-	}
-}
-
 // TestTrimmedGapGoesToEverySink: trimmed events may be of any resource, so that every
 // match with gap in control gets the gap.
 func TestTrimmedGapGoesToEverySink(t *testing.T) {

@@ -113,13 +113,10 @@ func arrows() map[string]arrow {
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
 		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "pkg/internal")},
-		// What all parts of a target share knows none of them, and they know neither each
-		// other nor the loop.
-		"pkg/dynwatch/internal/feed":       {never: watching("target", "resolve", "reconcile", "namespaces", "audit", "sweep", "missing")},
-		"pkg/dynwatch/internal/resolve":    {never: watching("target", "reconcile", "namespaces", "audit", "sweep", "missing")},
-		"pkg/dynwatch/internal/reconcile":  {never: watching("target", "resolve", "namespaces", "audit")},
-		"pkg/dynwatch/internal/namespaces": {never: watching("target", "resolve", "reconcile", "audit")},
-		"pkg/dynwatch/internal/audit":      {never: watching("target", "resolve", "reconcile", "namespaces")},
+		// The parts of a target that are packages take values and know neither the loop nor its state.
+		"pkg/dynwatch/internal/emit":      {never: watching("target", "recovery", "selection", "status")},
+		"pkg/dynwatch/internal/recovery":  {never: watching("target", "emit", "selection", "status")},
+		"pkg/dynwatch/internal/selection": {never: watching("target", "emit", "recovery", "status")},
 		"pkg/sink": {
 			except: ours("pkg/sink/sinktest"),
 			never:  append(ours("pkg/dynwatch", "pkg/journal", "cmd"), "k8s.io"),

@@ -16,8 +16,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
-	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
@@ -85,7 +83,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target 
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	of := m.newTarget(spec.Spec{Version: "v1", Resource: "pods"})
+	of := m.newTarget(target.Spec{Version: "v1", Resource: "pods"})
 	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
@@ -122,10 +120,10 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const pods, older = 200_000, sweep.BodiesByName
+				const pods, older = 200_000, target.BodiesByName
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
-				rv, err := of.Losses.Compare(t.Context(), of.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true}))
+				rv, err := of.Compare(t.Context(), of.NewPass(target.Pass{Newcomer: event.Added, Replay: true}))
 				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -23,7 +23,7 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wanted resources: %w", err)
 	}
-	explicit := make(map[schema.GroupResource][]spec.Spec)
+	explicit := make(map[schema.GroupResource][]target.Spec)
 	for _, s := range set.explicit {
 		explicit[s.GroupResource()] = append(explicit[s.GroupResource()], s)
 	}
@@ -33,7 +33,7 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 		if owner, ok := set.Owner(one); ok {
 			all = set.as(owner)
 		}
-		return slices.ContainsFunc(all, func(s spec.Spec) bool { return s.Covers(e) })
+		return slices.ContainsFunc(all, func(s target.Spec) bool { return s.Covers(e) })
 	}, nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
@@ -145,7 +145,7 @@ func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalo
 		return nil, err
 	}
 	p := wanted.Plan(c, notes, func(one wildcard.Choice) bool {
-		return !slices.ContainsFunc(wanted.as(one), func(s spec.Spec) bool { return !e.m.gone(s.Name()) })
+		return !slices.ContainsFunc(wanted.as(one), func(s target.Spec) bool { return !e.m.gone(s.Name()) })
 	})
 	return p, e.notes.Save(ctx, p.Notes)
 }
@@ -215,7 +215,7 @@ func (e *expander) show(wanted wantedSet, how func(wildcard.Pattern) shown) {
 		if s.reason == "" && s.state != Starting {
 			continue
 		}
-		one := statusOf(spec.Spec{Group: of.Group, Resource: of.Resource, MetadataOnly: of.MetadataOnly}, status.New(""))
+		one := statusOf(target.Spec{Group: of.Group, Resource: of.Resource, MetadataOnly: of.MetadataOnly}, status.New(""))
 		one.State, one.Reason = s.state, display.Reason(s.reason)
 		one.Looked = s.state == Waiting || s.state == Forbidden || s.reason != "" && s.reason == e.limited[p.ID()]
 		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == one.State })

@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
-	m.timing = feed.Timing{
+	m.timing = target.Timing{
 		Timing: listwatch.Timing{
 			Silence: silence, Reach: silence, Lag: tick, Failing: 10 * backoff, Tick: tick,
 			Backoff: backoff, BackoffCap: 4 * backoff,

@@ -3,7 +3,7 @@ package dynwatch
 import (
 	"context"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/feed"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -37,7 +37,7 @@ func (r *running) known(ctx context.Context) Known {
 	s := r.target.Spec
 	k := Known{Target: r.target.Name, Group: s.Group, Resource: s.Resource, Namespace: s.Namespace}
 	answered := make(chan struct{})
-	answer := func(f *feed.Feed) {
+	answer := func(f *target.Target) {
 		k.describe(f)
 		close(answered)
 	}
@@ -49,7 +49,7 @@ func (r *running) known(ctx context.Context) Known {
 }
 
 // describe notes all objects of a feed.
-func (k *Known) describe(f *feed.Feed) {
+func (k *Known) describe(f *target.Target) {
 	k.Epoch, k.ResourceVersion, k.Objects = f.Epoch, f.Cursor, make([]KnownObject, 0, f.Index.Len())
 	for e := range f.Index.All() {
 		k.Objects = append(k.Objects, KnownObject{

@@ -17,13 +17,11 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
@@ -48,8 +46,8 @@ type Manager struct {
 	owners *owner.Finder
 	// formerly are the objects of removed resources.
 	formerly *recovery.Archive
-	timing   feed.Timing
-	limits   feed.Limits
+	timing   target.Timing
+	limits   target.Limits
 	// openings give turns to targets that open their watch.
 	openings *kube.Openings
 	reviews  *access.Reviews
@@ -101,7 +99,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: feed.DefaultTiming(), limits: feed.DefaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
 		openings: kube.NewOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
@@ -159,7 +157,7 @@ func (m *Manager) Expanded() bool {
 
 // stillWanted are the targets of entries that are not wildcards, and those that run
 // and that a wildcard goes on to match.
-func (m *Manager) stillWanted(set wantedSet) map[string]spec.Spec {
+func (m *Manager) stillWanted(set wantedSet) map[string]target.Spec {
 	targets := maps.Clone(set.explicit)
 	chosen := make(map[schema.GroupResource]wildcard.Choice)
 	if c := m.expander.catalog; c != nil {
@@ -246,10 +244,10 @@ func (m *Manager) end(match func(*running) bool) int {
 
 // start starts a target. The objects that the first list of a later one holds are added.
 // Found is what is known of its resource, nil if nothing is.
-func (m *Manager) start(s spec.Spec, later bool, found *catalog.Resolved) *running {
+func (m *Manager) start(s target.Spec, later bool, found *catalog.Resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: m.newTarget(s), cancel: cancel, done: make(chan struct{})}
-	r.target.Resolver.Offered = found
+	r.target.Offered = found
 	if later {
 		r.target.FirstOp = event.Added
 	}
@@ -309,16 +307,13 @@ func (m *Manager) Close() {
 }
 
 // newTarget returns the target of a spec.
-func (m *Manager) newTarget(s spec.Spec) *target.Target {
+func (m *Manager) newTarget(s target.Spec) *target.Target {
 	o := &m.options
 	return target.New(target.Options{
-		Options: feed.Options{
-			Spec: s, Name: s.Name(), Cluster: o.Cluster, Log: o.Log,
-			StoreRejected: func(ctx context.Context, bad *frame.Malformed) error { return o.Reject(ctx, rejected(s.Name(), bad)) },
-			Clients:       m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
-			Logger: o.Logger.With("target", s.Name()),
-		},
-		Redactor: m.redactor, Served: m.served, Openings: m.openings, Runs: &m.runs, Formerly: m.formerly,
+		Spec: s, Name: s.Name(), Cluster: o.Cluster, Log: o.Log,
+		StoreRejected: func(ctx context.Context, bad *frame.Malformed) error { return o.Reject(ctx, rejected(s.Name(), bad)) },
+		Clients:       m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
+		Logger: o.Logger.With("target", s.Name()), Redactor: m.redactor, Served: m.served, Openings: m.openings, Runs: &m.runs, Formerly: m.formerly,
 	})
 }
 

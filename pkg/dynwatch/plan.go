@@ -22,7 +22,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
@@ -166,7 +165,7 @@ func (p *planner) greet(ctx context.Context) error {
 }
 
 // target makes the plan of one target.
-func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
+func (p *planner) target(ctx context.Context, s target.Spec) TargetPlan {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	t := newTargetPlan(s)
@@ -191,7 +190,7 @@ func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 }
 
 // newTargetPlan is the plan of a target that nothing is known of yet.
-func newTargetPlan(s spec.Spec) TargetPlan {
+func newTargetPlan(s target.Spec) TargetPlan {
 	t := TargetPlan{
 		Name: s.Name(), Group: s.Group, Version: s.Version, Resource: s.Resource, Namespace: s.Namespace, Mode: modeOf(s), State: Ready,
 		Scope: ScopeCluster, NamespaceSelector: s.Namespaces.Selector,
@@ -210,7 +209,7 @@ func newTargetPlan(s spec.Spec) TargetPlan {
 
 // look finds the resource and counts its objects. Its error is what would keep the target from being
 // watched.
-func (p *planner) look(ctx context.Context, s spec.Spec, t *TargetPlan) error {
+func (p *planner) look(ctx context.Context, s target.Spec, t *TargetPlan) error {
 	r, err := catalog.Resolve(ctx, p.clients.Discovery, s.Wanted())
 	if err != nil {
 		return err
@@ -273,7 +272,7 @@ func count(ctx context.Context, src *listwatch.Source, namespace string, t *Targ
 
 // matching returns the namespaces that a target would cover now, nil if they are not known or all. The
 // error is that they cannot be known and that it takes them to watch.
-func (p *planner) matching(s spec.Spec) ([]string, error) {
+func (p *planner) matching(s target.Spec) ([]string, error) {
 	switch {
 	case s.Namespaces == (selection.Rule{}):
 		return nil, nil
@@ -288,7 +287,7 @@ func (p *planner) matching(s spec.Spec) ([]string, error) {
 
 // askNamespaces lists the Namespaces if a target is filtered by them, and asks for the
 // verbs that it takes to follow their labels.
-func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec.Spec) {
+func (p *planner) askNamespaces(ctx context.Context, targets map[string]target.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	filters, selects := false, false
@@ -306,7 +305,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec.Spe
 
 // optional asks for what the credentials lack to be told of resources that come and
 // go, but for what is watched as a whole anyway.
-func (p *planner) optional(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
+func (p *planner) optional(ctx context.Context, targets map[string]target.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	var all []MissingAccess

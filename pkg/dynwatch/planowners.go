@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
 // OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
@@ -26,7 +26,7 @@ func OwnerResources() []schema.GroupResource {
 
 // optionalOwners asks for what the credentials lack to follow chains of owners up to
 // their roots. Which kinds other controllers are of only the objects tell.
-func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
+func (p *planner) optionalOwners(ctx context.Context, targets map[string]target.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	var scopes []string

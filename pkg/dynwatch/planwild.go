@@ -9,14 +9,14 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
 // expand returns the targets of the wanted set, and the plans of those wildcards that
 // have something to say by themselves. What keeps wildcards from being expanded holds
 // up nothing else, as it is when a Manager runs.
-func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string]spec.Spec, wildcards []TargetPlan) {
+func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string]target.Spec, wildcards []TargetPlan) {
 	if len(set.Patterns) == 0 {
 		return set.explicit, nil
 	}
@@ -53,7 +53,7 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 }
 
 // wildcardPlan is the plan of a wildcard itself.
-func wildcardPlan(id string, template []spec.Spec, state State, reason string) TargetPlan {
+func wildcardPlan(id string, template []target.Spec, state State, reason string) TargetPlan {
 	t := newTargetPlan(template[0])
 	t.Name, t.State, t.Reason = id, state, display.Reason(reason)
 	if t.Scope == ScopeNamespaced {

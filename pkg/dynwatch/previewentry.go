@@ -12,7 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
@@ -33,7 +33,7 @@ func selectableOf(raw []byte) (s selectable, err error) {
 
 // verdict is what an entry makes of a change.
 type verdict struct {
-	spec    spec.Spec
+	spec    target.Spec
 	refusal string
 	assumed []string
 	// left and entered: the object has crossed the edge of the selection.
@@ -115,9 +115,9 @@ func namespacesOf(r Resource) string {
 }
 
 // specFor is the spec of the target that has the objects of a namespace.
-func (r Resource) specFor(one schema.GroupResource, namespace string) spec.Spec {
+func (r Resource) specFor(one schema.GroupResource, namespace string) target.Spec {
 	all := r.specs()
-	s := all[max(slices.IndexFunc(all, func(s spec.Spec) bool { return s.Namespace == namespace }), 0)]
+	s := all[max(slices.IndexFunc(all, func(s target.Spec) bool { return s.Namespace == namespace }), 0)]
 	s.Group, s.Resource = one.Group, one.Resource
 	return s
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -29,7 +29,7 @@ const (
 )
 
 // modeOf is the mode of a target.
-func modeOf(s spec.Spec) Mode {
+func modeOf(s target.Spec) Mode {
 	if s.MetadataOnly {
 		return Metadata
 	}
@@ -132,8 +132,8 @@ func (e *ResourceError) Unwrap() error { return e.Err }
 
 // specs checks the wanted set as a whole and returns one spec per target. Those of
 // wildcards are not among them.
-func specs(wanted []Resource) (map[string]spec.Spec, error) {
-	targets := make(map[string]spec.Spec)
+func specs(wanted []Resource) (map[string]target.Spec, error) {
+	targets := make(map[string]target.Spec)
 	seen := make(map[string]bool)
 	earlier := make(map[string][]string) // the groups of the entries so far, by resource
 	var errs []error
@@ -209,8 +209,8 @@ func (r Resource) filters() (*emit.Filters, error) {
 }
 
 // specs are those of a resource that is valid.
-func (r Resource) specs() []spec.Spec {
-	one := spec.Spec{
+func (r Resource) specs() []target.Spec {
+	one := target.Spec{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata, Exact: r.Exact,
 		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, ResnapshotEvery: r.ResnapshotEvery,
 		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.Actor, Owner: r.Owner}, Changes: emit.Changes(r.Changes)},
@@ -219,9 +219,9 @@ func (r Resource) specs() []spec.Spec {
 	one.Filters, _ = r.filters() // likewise
 	if r.clusterWide() {
 		one.Namespaces = selection.NewRule(r.Namespaces, r.ExcludeNamespaces, r.NamespaceSelector)
-		return []spec.Spec{one}
+		return []target.Spec{one}
 	}
-	all := make([]spec.Spec, len(r.Namespaces))
+	all := make([]target.Spec, len(r.Namespaces))
 	for i, namespace := range r.Namespaces {
 		all[i] = one
 		all[i].Namespace = namespace

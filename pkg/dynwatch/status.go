@@ -3,8 +3,8 @@ package dynwatch
 import (
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -107,7 +107,7 @@ type TargetStatus struct {
 }
 
 // statusOf describes the target of a spec now.
-func statusOf(of spec.Spec, st *status.Status) TargetStatus {
+func statusOf(of target.Spec, st *status.Status) TargetStatus {
 	shown := st.Shown()
 	s := TargetStatus{
 		Name: of.Name(), Group: of.Group, Version: shown.Version, Resource: of.Resource, Kind: shown.Kind, Namespace: of.Namespace,

@@ -3,14 +3,14 @@ package dynwatch
 import (
 	"testing"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
 // TestStarted: a target that replaces another one of its name has another start time, also
 // while the counts of both are equal.
 func TestStarted(t *testing.T) {
-	s := spec.Spec{Version: "v1", Resource: "pods"}
+	s := target.Spec{Version: "v1", Resource: "pods"}
 	first, second := status.New(s.Version), status.New(s.Version)
 	was := statusOf(s, first)
 	first.Set(Live, "")

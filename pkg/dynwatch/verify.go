@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/audit"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
 const (
@@ -57,10 +57,10 @@ func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
 // audit has the target's loop audit, again if the watch ends over it.
 func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
-		reply := make(chan audit.Result, 1)
-		found, err := ask(ctx, r, r.target.Audits.Requests, chan<- audit.Result(reply), reply)
+		reply := make(chan target.AuditResult, 1)
+		found, err := ask(ctx, r, r.target.Audits.Requests, chan<- target.AuditResult(reply), reply)
 		result = AuditResult{Target: r.target.Name, Revision: found.Revision, Objects: found.Objects, Divergences: found.Divergences, Err: cmp.Or(err, found.Err)}
-		if !errors.Is(result.Err, audit.ErrAbandoned) {
+		if !errors.Is(result.Err, target.ErrAbandoned) {
 			return result
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
@@ -19,9 +19,9 @@ const DefaultMaxWatches = 10_000
 // wantedSet is what a Manager is to converge to.
 type wantedSet struct {
 	wildcard.Set
-	explicit map[string]spec.Spec
+	explicit map[string]target.Spec
 	// templates are the specs that each resource of a wildcard gets, in the order of Patterns.
-	templates [][]spec.Spec
+	templates [][]target.Spec
 	// maxWatches is the limit of watches, see [Options.MaxWatches].
 	maxWatches int
 }
@@ -54,7 +54,7 @@ func (r Resource) pattern() wildcard.Pattern {
 }
 
 // as returns the specs of a resource of a wildcard.
-func (w *wantedSet) as(one wildcard.Choice) []spec.Spec {
+func (w *wantedSet) as(one wildcard.Choice) []target.Spec {
 	all := slices.Clone(w.templates[one.Pattern])
 	for i := range all {
 		all[i].Group, all[i].Resource = one.Resource.Group, one.Resource.Resource
@@ -64,7 +64,7 @@ func (w *wantedSet) as(one wildcard.Choice) []spec.Spec {
 
 // expansion is what the targets are to be.
 type expansion struct {
-	targets map[string]spec.Spec
+	targets map[string]target.Spec
 	// later are the targets whose resources came after the first expansion.
 	later map[string]bool
 	// found is what the catalog says about the resources of targets.

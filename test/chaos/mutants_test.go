@@ -51,12 +51,12 @@ func mutants() []mutant {
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
-			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/sweep/compare.go",
+			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/target/compare.go",
 			old: "!s.fromWatch(k, m.RV) && (d.Replaced || d.Op != \"\")", new: "!s.fromWatch(k, m.RV) && !d.Replaced && d.Op != \"\"",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
-			name: "deletions-not-reconciled", file: "pkg/dynwatch/internal/sweep/sweep.go",
+			name: "deletions-not-reconciled", file: "pkg/dynwatch/internal/target/list.go",
 			old: "if e.Sweep != s.Number {\n\t\t\tgone", new: "if e.Sweep != s.Number && s.Number == 0 {\n\t\t\tgone",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I1", "I2", "I4"},
 		},
@@ -67,22 +67,22 @@ func mutants() []mutant {
 			faults: "N20-proxy-403-lists", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
 		},
 		{
-			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
+			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
 			old: "ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
-			name: "index-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
+			name: "index-forgotten-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
 			old: "one := x.Put(", new: "one := index.New().Put(",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I7", "I12", "I14", "I3"},
 		},
 		{
-			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/ledger.go",
-			old: "t.SetCursor(m.RV)\n\tt.Proven", new: "t.SetCursor(m.RV + 200)\n\tt.Proven",
+			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/restore.go",
+			old: "t.setCursor(m.RV)\n\tt.proven", new: "t.setCursor(m.RV + 200)\n\tt.proven",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{
-			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/recover.go",
+			name: "gap-not-declared", file: "pkg/dynwatch/internal/target/recover.go",
 			old: "(!l.Walks() || l.From < to) {", new: "(!l.Walks() && l.From < to) {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
@@ -98,13 +98,13 @@ func mutants() []mutant {
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
-			name: "epoch-not-raised", file: "pkg/dynwatch/internal/sweep/rollback.go",
+			name: "epoch-not-raised", file: "pkg/dynwatch/internal/target/rollback.go",
 			old: "t.Epoch++", new: "t.Epoch += 0",
 			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
 		},
 		{
-			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/internal/sweep/history.go",
-			old: "t.rollBack()\n\treturn ErrRolledBack", new: "return nil",
+			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/internal/target/proof.go",
+			old: "t.rollBack()\n\treturn errRolledBack", new: "return nil",
 			faults: "N6-restore-documented,N6-restore-below-running", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -114,22 +114,22 @@ func mutants() []mutant {
 		},
 		{
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/internal/target/follow.go",
-			old: "t.Source.Watch(ctx, t.Resume(),", new: "t.Source.Watch(ctx, t.Resume()+1,",
+			old: "t.Source.Watch(ctx, t.resume(),", new: "t.Source.Watch(ctx, t.resume()+1,",
 			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
 		},
 		{
-			name: "404-is-deletion", file: "pkg/dynwatch/internal/resolve/unserved.go",
+			name: "404-is-deletion", file: "pkg/dynwatch/internal/target/unserved.go",
 			old:    "if kube.IsUnconfirmed(denial) {\n\t\t*a = catalog.Absence{}\n",
 			new:    "if kube.IsUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, recovery.ReasonUnserved, 0), denial)\n\t}\n\tif kube.IsUnconfirmed(denial) {\n\t\t*a = catalog.Absence{}\n",
 			faults: "N20-proxy-404-all,N20-proxy-404-group,N20-proxy-404-one-server", caughtBy: []string{"I5"},
 		},
 		{
-			name: "secrets-in-the-clear", file: "pkg/dynwatch/internal/spec/spec.go",
+			name: "secrets-in-the-clear", file: "pkg/dynwatch/internal/target/spec.go",
 			old: `s.Group == "" && s.Resource == "secrets"`, new: `s.Group == "" && s.Resource == "secret"`,
 			faults: "N7-reset-watches", caughtBy: []string{"I11"},
 		},
 		{
-			name: "long-names-without-a-word", file: "pkg/dynwatch/internal/feed/rejected.go",
+			name: "long-names-without-a-word", file: "pkg/dynwatch/internal/target/rejected.go",
 			old: "t.Status.Block()\n\tdefer t.Status.Unblock()\n", new: "if t != nil {\n\t\treturn nil\n\t}\n",
 			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
 		},

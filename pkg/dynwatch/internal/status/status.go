@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/rate"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -65,7 +64,7 @@ type Status struct {
 	// ops are all operations, and events the number of events of each.
 	ops    []event.Op
 	events []atomic.Uint64
-	rate   *rate.Rate
+	rate   *rate
 
 	mu    sync.Mutex
 	shown Shown
@@ -75,7 +74,7 @@ type Status struct {
 func New(version string) *Status {
 	ops := event.Ops()
 	now := time.Now()
-	st := &Status{Started: now, ops: ops, events: make([]atomic.Uint64, len(ops)), rate: rate.New(now)}
+	st := &Status{Started: now, ops: ops, events: make([]atomic.Uint64, len(ops)), rate: newRate(now)}
 	st.shown = Shown{Version: version, State: Starting, Since: now}
 	st.beat.Store(now.UnixNano())
 	return st
@@ -140,7 +139,7 @@ func (st *Status) Appended(events []event.Event) {
 			st.declared(gap.Reason)
 		}
 	}
-	st.rate.Add(len(events), time.Now())
+	st.rate.add(len(events), time.Now())
 }
 
 // declared counts a gap event.
@@ -206,7 +205,7 @@ func (st *Status) Events() (events map[event.Op]uint64, perSecond float64) {
 	for i, op := range st.ops {
 		events[op] = st.events[i].Load()
 	}
-	return events, st.rate.PerSecond(time.Now())
+	return events, st.rate.perSecond(time.Now())
 }
 
 // at is the time that a counter holds, zero for 0.

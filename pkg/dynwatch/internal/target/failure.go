@@ -17,14 +17,14 @@ import (
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
 	if all := t.Clients.Pace.All(); all > 0 && kube.Overloaded(err) {
-		t.openings.Pause(all)
+		t.Openings.Pause(all)
 	}
 	state := StateAfter(err, t.Status.Synced.Load())
 	switch {
 	case state == status.Waiting:
-		t.Resolver.Unwatched.Deny()
+		t.unwatched.deny()
 	case !errors.Is(err, listwatch.ErrEnded):
-		t.Resolver.Unwatched.Fail()
+		t.unwatched.fail()
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
 		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster
@@ -34,10 +34,10 @@ func (t *Target) fail(ctx context.Context, err error) error {
 		t.Source = nil
 	}
 	reason := err.Error()
-	if why := t.Resolver.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
+	if why := t.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
 		reason += "; polled every few seconds, because " + why
 	}
-	t.SetState(state, reason)
+	t.setState(state, reason)
 	t.Status.SetError(err)
 	if err := t.tellState(ctx, reason); err != nil {
 		return err
@@ -48,20 +48,20 @@ func (t *Target) fail(ctx context.Context, err error) error {
 
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *Target) rest(ctx context.Context, err error, state status.State) {
-	d := t.Pause.Step()
-	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Resolver.Served.Watching()
+	d := t.pause.Step()
+	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Served.Watching()
 	switch {
 	case told:
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
-	case errors.Is(err, listwatch.ErrEnded) && t.Progress.Head > t.Cursor && t.Progress.Left(t.Timing.Reach) > 0:
-		d = min(d, max(t.Progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
+	case errors.Is(err, listwatch.ErrEnded) && t.progress.Head > t.Cursor && t.progress.Left(t.Timing.Reach) > 0:
+		d = min(d, max(t.progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
 	}
 	var wake <-chan struct{}
 	if t.Source == nil {
-		wake = t.Resolver.Notice.Wake
-		if soon, more := t.Resolver.Looks.Next(); more {
+		wake = t.notice.Wake
+		if soon, more := t.looks.Next(); more {
 			d = min(d, soon, t.Timing.Most)
 		}
 	}
@@ -79,10 +79,10 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 		case <-timer.C:
 			return
 		case <-wake:
-			t.Resolver.Noticed()
-			timer.Reset(t.Resolver.Soon())
+			t.noticed()
+			timer.Reset(t.soon())
 		case <-time.After(t.Timing.Tick):
-			if told && !t.Resolver.Served.Watching() {
+			if told && !t.Served.Watching() {
 				return // no notice would arrive
 			}
 		}
@@ -93,13 +93,13 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 // targets that ask together share the answer.
 func (t *Target) beginOpening(ctx context.Context) {
 	switch {
-	case t.Restored && t.Source == nil:
+	case t.restored && t.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
-		if t.Shown == status.Live {
+		if t.shown == status.Live {
 			t.Status.Set(status.Stale, "waiting to open the watch")
 		}
-		t.opening = t.openings.Begin(ctx, t.Status.Alive, t.Timing.Tick)
+		t.opening = t.Openings.Begin(ctx, t.Status.Alive, t.Timing.Tick)
 	}
 }
 

@@ -23,38 +23,38 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
-	k, e := t.Known(emit.IDOf(o))
+	k, e := t.knownOf(emit.IDOf(o))
 	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
-	if d.Op == "" || d.Replaced || o.ResourceVersion < max(t.Cursor, t.Ahead) {
+	if d.Op == "" || d.Replaced || o.ResourceVersion < max(t.Cursor, t.ahead) {
 		return false, t.gathered(ctx)
 	}
 	if err := t.Announce(ctx, d.Op, o, e, false); err != nil {
 		return false, err
 	}
-	t.Ahead = o.ResourceVersion
+	t.ahead = o.ResourceVersion
 	return true, nil
 }
 
 // settled reports whether nothing is under way for which it matters what a single frame
 // tells: no selection, no loss of history, no comparison with a list.
 func (t *Target) settled() bool {
-	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Lost == nil && t.Audits.Running == nil && t.resnapshot == nil
+	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.lost == nil && t.Audits.running == nil && t.resnapshot == nil
 }
 
 // gathered appends what was gathered, and moves the cursor to it.
 func (t *Target) gathered(ctx context.Context) error {
-	if t.Ahead == 0 {
+	if t.ahead == 0 {
 		return nil
 	}
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	ahead := t.Ahead
-	t.Ahead = 0
-	t.Losses.InOrder()
-	t.Progress.Event()
+	ahead := t.ahead
+	t.ahead = 0
+	t.inOrder()
+	t.progress.Event()
 	t.Status.Progressed()
-	t.ResetPause()
-	t.MoveTo(ahead)
+	t.resetPause()
+	t.moveTo(ahead)
 	return nil
 }

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -27,7 +25,7 @@ import (
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
-	p := &t.Progress
+	p := &t.progress
 	p.Tick(t.Cursor, 2*t.Timing.Tick)
 	t.Clients.Furthest.Note(t.Cursor)
 	switch {
@@ -45,7 +43,7 @@ func (t *Target) watchProgress(ctx context.Context) error {
 // askHead asks for the revision of the store. Bookmarks at one revision mean that nothing
 // happens in the store, or that the watch is stuck.
 func (t *Target) askHead(ctx context.Context) error {
-	p := &t.Progress
+	p := &t.progress
 	furthest := t.Clients.Furthest.Note(t.Cursor)
 	head, err := t.Source.Revision(ctx)
 	if err != nil {
@@ -53,7 +51,7 @@ func (t *Target) askHead(ctx context.Context) error {
 	}
 	p.Asked(head, furthest)
 	if head < t.Cursor {
-		return cmp.Or(t.Doubt(ctx), sweep.ErrRolledBack) // the watch is of another history
+		return cmp.Or(t.doubt(ctx), errRolledBack) // the watch is of another history
 	}
 	switch p.Expect(t.Cursor, head); {
 	case p.Head == 0:
@@ -66,7 +64,7 @@ func (t *Target) askHead(ctx context.Context) error {
 
 // stuck replaces the watch the first time, and compares the index with a list from then on.
 func (t *Target) stuck(ctx context.Context) error {
-	p := &t.Progress
+	p := &t.progress
 	p.Waited = 0
 	p.Stuck++
 	t.Status.Stuck.Add(1)
@@ -75,7 +73,7 @@ func (t *Target) stuck(ctx context.Context) error {
 			"runbook", display.GapRunbook(recovery.ReasonBehind))
 		return listwatch.ErrStuck
 	}
-	rv, same, err := t.MatchesList(ctx)
+	rv, same, err := t.matchesList(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,23 +84,23 @@ func (t *Target) stuck(ctx context.Context) error {
 		return nil
 	}
 	t.fallBehind()
-	return audit.ErrDiverged
+	return errDiverged
 }
 
 // compareIfLasting has a list replace a watch that keeps failing, if objects have changed. Without
 // changes the watch may still bring what lists cannot show.
 func (t *Target) compareIfLasting(ctx context.Context, err error) error {
-	if !errors.Is(err, listwatch.ErrLasting) || time.Since(t.listed) < t.Timing.Failing {
+	if !errors.Is(err, listwatch.ErrLasting) || time.Since(t.comparedAt) < t.Timing.Failing {
 		return err
 	}
-	_, same, unread := t.MatchesList(ctx)
+	_, same, unread := t.matchesList(ctx)
 	switch {
-	case errors.Is(unread, sweep.ErrRolledBack):
+	case errors.Is(unread, errRolledBack):
 		return unread
 	case unread != nil:
 		return err
 	case same:
-		t.listed = time.Now()
+		t.comparedAt = time.Now()
 		return err
 	}
 	t.fallBehind()
@@ -114,13 +112,13 @@ func (t *Target) compareIfLasting(ctx context.Context, err error) error {
 // next has to bring the difference: what a list shows is newer than the watches before it. A
 // list that fails proves nothing, and another one follows.
 func (t *Target) compareEnded(ctx context.Context) error {
-	p := &t.Progress
-	if !p.Again(t.Cursor, t.Head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
+	p := &t.progress
+	if !p.Again(t.Cursor, t.head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
 		return nil
 	}
-	_, same, err := t.MatchesList(ctx)
+	_, same, err := t.matchesList(ctx)
 	switch {
-	case errors.Is(err, sweep.ErrRolledBack):
+	case errors.Is(err, errRolledBack):
 		return err
 	case err != nil:
 		t.Logger.Warn("watches end, and the comparison with a list failed; opening another watch", "err", err)
@@ -134,9 +132,9 @@ func (t *Target) compareEnded(ctx context.Context) error {
 func (t *Target) fallBehind() {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor,
 		"runbook", display.GapRunbook(recovery.ReasonBehind))
-	if l := t.Lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
+	if l := t.lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
 		return
 	}
-	t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.ProvenSince(), Reason: recovery.ReasonBehind}
+	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.provenSince(), Reason: recovery.ReasonBehind}
 }

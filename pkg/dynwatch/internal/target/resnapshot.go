@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -57,7 +56,7 @@ type resnapshot struct {
 
 // resnapshots is where requests come from; never, while one is in progress or the history is being recovered.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
-	if t.resnapshot != nil || !t.Whole() {
+	if t.resnapshot != nil || !t.whole() {
 		return nil
 	}
 	return t.Resnapshots
@@ -65,7 +64,7 @@ func (t *Target) resnapshots() <-chan ResnapshotRequest {
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot, t.Repeating = &resnapshot{ResnapshotRequest: r, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}, true
+	t.resnapshot = &resnapshot{ResnapshotRequest: r, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
 	if err := t.EmitBound(ctx, event.Begin, r.Run, t.Cursor, true); err != nil {
 		return err
@@ -80,25 +79,25 @@ func (t *Target) listAgain(ctx context.Context) error {
 	if s == nil || s.Revision != 0 {
 		return nil
 	}
-	if !t.Whole() {
+	if !t.whole() {
 		t.again.Reset(t.Timing.Tick)
 		return nil
 	}
-	pass := t.NewPass(sweep.Pass{Horizon: t.Cursor, Repeat: s.Run})
-	rv, err := t.Sweeper.List(ctx, pass, &listwatch.Listing{})
+	pass := t.NewPass(Pass{Horizon: t.Cursor, Repeat: s.Run})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{})
 	if err == nil && rv < t.Cursor {
-		err = fmt.Errorf("%w (list at %d)", sweep.ErrBehind, rv)
+		err = fmt.Errorf("%w (list at %d)", errBehind, rv)
 	}
 	var missing []*index.Entry
 	if err == nil { // a consumer drops what no event of the re-snapshot has
-		missing = t.Missing(pass)
-		err = t.Confirm(ctx, missing, rv)
+		missing = t.missing(pass)
+		err = t.confirmGone(ctx, missing, rv)
 	}
 	if s.Objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
 	}
 	switch {
-	case errors.Is(err, emit.ErrLog), errors.Is(err, sweep.ErrRolledBack):
+	case errors.Is(err, emit.ErrLog), errors.Is(err, errRolledBack):
 		return err
 	case err == nil:
 		s.Revision, s.epoch = rv, t.Epoch
@@ -123,7 +122,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 func (t *Target) concludeResnapshot(ctx context.Context) error {
 	s := t.resnapshot
 	switch {
-	case !t.Whole():
+	case !t.whole():
 		return nil
 	case s == nil && t.boundsMissing != 0:
 		return t.beginResnapshot(ctx, ResnapshotRequest{Run: t.boundsMissing, insist: true, Reply: make(chan ResnapshotResult, 1)})
@@ -140,7 +139,7 @@ func (t *Target) concludeResnapshot(ctx context.Context) error {
 	}
 	if s.insist {
 		t.boundsMissing = 0
-		t.Marks.Soon()
+		t.Marks.soon()
 	}
 	t.endResnapshot(nil)
 	return nil
@@ -152,7 +151,7 @@ func (t *Target) endResnapshot(err error) {
 	if s == nil {
 		return
 	}
-	t.resnapshot, t.Repeating, s.Err = nil, false, err
+	t.resnapshot, s.Err = nil, err
 	t.again.Stop()
 	if err != nil {
 		t.Logger.Warn("re-snapshot incomplete", "run", s.Run, "err", err, "next", "run `informd resnapshot` again")

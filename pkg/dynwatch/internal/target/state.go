@@ -3,10 +3,12 @@ package target
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -37,14 +39,35 @@ func StateAfter(err error, synced bool) status.State {
 // nothing the target is live as it was.
 func (t *Target) tellState(ctx context.Context, reason string) error {
 	switch {
-	case !t.Restored, t.stateTold == t.Shown, t.Shown == status.Syncing:
+	case !t.restored, t.stateTold == t.shown, t.shown == status.Syncing:
 		return nil
-	case t.Shown == status.Stale && time.Since(t.ShownSince) < t.Timing.StaleTold:
+	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
 		return nil
 	}
-	if err := t.EmitState(ctx, string(t.Shown), reason, t.Cursor); err != nil {
+	if err := t.EmitState(ctx, string(t.shown), reason, t.Cursor); err != nil {
 		return err
 	}
-	t.stateTold = t.Shown
+	t.stateTold = t.shown
 	return t.Flush(ctx)
+}
+
+// setState shows a state.
+func (t *Target) setState(state status.State, reason string) {
+	t.Status.Set(state, reason)
+	if t.shown == state {
+		return
+	}
+	t.shown, t.shownSince = state, time.Now()
+	level := slog.LevelInfo
+	if state != status.Live && state != status.Syncing && state != status.Stopped {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("state", string(state))}
+	if reason != "" {
+		attrs = append(attrs, slog.String("reason", display.Reason(reason)))
+	}
+	if state == status.Forbidden || state == status.Degraded {
+		attrs = append(attrs, slog.String("runbook", display.AlertRunbook("InformdTargetNotWatched")))
+	}
+	t.Logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }

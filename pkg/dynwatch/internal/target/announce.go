@@ -1,0 +1,104 @@
+package target
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/event"
+)
+
+// knownOf is what the log holds of an object's name, and the entry of the name, nil if there is none.
+func (t *Target) knownOf(id index.ID) (decide.Known, *index.Entry) {
+	e := t.Index.Get(id.Namespace, id.Name)
+	k := t.Index.Known(e, id.UID)
+	k.Past = t.endedAt(id.Namespace, id.Name)
+	return k, e
+}
+
+// Announce emits op for an object that exists, and remembers it, unless the change filters
+// hold it back. e is what the index holds of it under the same uid, nil if nothing.
+func (t *Target) Announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
+	return t.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
+}
+
+// announceCaused is announce for what has entered because of another object, the
+// Namespace: cause is the revision of its change.
+func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
+	if e == nil && t.former != nil {
+		if err := t.meetFormer(ctx, o); err != nil {
+			return err
+		}
+	}
+	held, err := t.Write(ctx, emit.Announcement{
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.firstRun.Run, Noted: t.firstRun.Lost, Unfiltered: t.resnapshot != nil,
+	})
+	if held {
+		t.Status.Unchanged.Add(1)
+		t.noteHeldBack(e, o.ResourceVersion)
+	}
+	return err
+}
+
+// End emits op, Deleted or Left, for what the index holds as e, and forgets it.
+func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
+	if op == event.Deleted && t.lost != nil && t.lost.Walks() {
+		t.lost.NoteDeleted(t.Index.UID(e), rv)
+	}
+	if err := t.uncount(ctx, rv); err != nil {
+		return err
+	}
+	return t.WriteEnd(ctx, op, e, o, rv, replay)
+}
+
+// whole reports whether the index holds all that the watch has brought up to the position.
+func (t *Target) whole() bool {
+	return t.lost == nil && len(t.undecided) == 0 && t.Coverage.Replays() == 0
+}
+
+// noteHeldBack notes that an object existed at a revision, in a state that the change filters held
+// back.
+func (t *Target) noteHeldBack(e *index.Entry, rv uint64) {
+	t.heldBack = true
+	t.Index.Skip(e, rv)
+	h := t.Index.Handle(e)
+	t.undecided = slices.DeleteFunc(t.undecided, func(u undecided) bool { return u.Entry == h })
+}
+
+// mayHaveHeldBack reports whether a state that the watch has come past, newer than the
+// last event, may be one that was held back.
+func (t *Target) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
+	skipped := t.Index.Skipped(e)
+	return t.heldBack && e.Epoch == t.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.Cursor)
+}
+
+// longAppend is how long an append may take without a backlog of the watch to be expected.
+const longAppend = time.Second
+
+// append appends events to the log, and blocks while the log is full.
+func (t *Target) append(ctx context.Context, events []event.Event) error {
+	err := t.write(ctx, t.Log.Append, events)
+	if err == nil {
+		t.Status.Appended(events)
+	}
+	return err
+}
+
+// forget has the log forget objects, and blocks while the log is full.
+func (t *Target) forget(ctx context.Context, objects []event.Event) error {
+	return t.write(ctx, t.Log.Forget, objects)
+}
+
+func (t *Target) write(ctx context.Context, call func(context.Context, []event.Event) error, events []event.Event) error {
+	t.Status.Block()
+	err := call(ctx, events)
+	if t.Status.Unblock() > longAppend {
+		t.stalled = time.Now()
+	}
+	t.Status.Alive()
+	return err
+}

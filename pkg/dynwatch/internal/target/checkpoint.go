@@ -1,0 +1,174 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/event"
+)
+
+// checkpoint is a target's note in the log of how far it has come. Its fields are a form that is in
+// logs already.
+type checkpoint struct {
+	// RV is the revision to watch from: everything up to it was appended.
+	RV uint64 `json:"rv"`
+	// Synced: the first list is complete. Began is a revision from before it if
+	// it is not, 0 if it has not begun, and Run that of its events.
+	Synced bool   `json:"synced"`
+	Began  uint64 `json:"began,omitempty"`
+	Run    uint64 `json:"run,omitempty"`
+	// Objects is how many objects were known. The log holds the last event of each
+	// of them for ever, be it its end: fewer are a sign that it was emptied. 0 if ends
+	// since the mark may not be recognised as such.
+	Objects int `json:"objects,omitempty"`
+	// FirstOp is what the objects of the first list are.
+	FirstOp event.Op `json:"firstOp,omitempty"`
+	// Epoch counts rollbacks of the API server's storage.
+	Epoch uint64 `json:"epoch,omitempty"`
+	// Selection is what the objects were selected by.
+	Selection string `json:"selection,omitempty"`
+	// Mark is that of the namespaces that are covered by label.
+	selection.Mark
+	// Custom: it is a custom resource.
+	Custom bool `json:"custom,omitempty"`
+	// Lost is why history from RV on is being recovered by a list, if it is:
+	// the index is ahead of RV then, in a way that no watch may be trusted with.
+	// Torn: revisions are missing between the two.
+	Lost string `json:"lost,omitempty"`
+	Torn bool   `json:"torn,omitempty"`
+	// Proven is up to where lists and frames have proven the stream, 0 if that is RV.
+	Proven uint64 `json:"proven,omitempty"`
+	// BoundsMissing: the log has no begin and synced event of this target, because another
+	// target announced its objects.
+	BoundsMissing bool `json:"boundsMissing,omitempty"`
+	// HeldBack: change filters have held back states, so that objects may be newer than their last event.
+	HeldBack bool `json:"heldBack,omitempty"`
+}
+
+// markEvery is the least time between two marks of a target. Events that were appended
+// since the last one are seen again after a crash, and known by the index.
+const markEvery = time.Second
+
+// markTimer says when a mark is due.
+type markTimer struct {
+	// C has a value when it is.
+	C     <-chan time.Time
+	timer *time.Timer
+	due   bool
+	last  time.Time
+}
+
+// newMarkTimer makes a timer that does not run.
+func newMarkTimer() markTimer {
+	t := time.NewTimer(markEvery)
+	t.Stop()
+	return markTimer{C: t.C, timer: t}
+}
+
+// Stop stops the timer: a mark is written now, or none is needed.
+func (t *markTimer) Stop() {
+	t.timer.Stop()
+	t.due = false
+}
+
+// kept says that a mark was written.
+func (t *markTimer) kept() { t.last = time.Now() }
+
+// soon has a mark be due, but not too often. A target without a mark for a while writes it
+// together with the others. One that writes marks all the time has a separate time, as hundreds
+// of busy ones would wait for each other's marks.
+func (t *markTimer) soon() {
+	if t.due {
+		return
+	}
+	t.due = true
+	wait := markEvery
+	if time.Since(t.last) > 2*markEvery {
+		wait = kube.UntilNext(markEvery)
+	}
+	t.timer.Reset(wait)
+}
+
+// lastMarkTimeout bounds the save of the checkpoint at the end.
+const lastMarkTimeout = time.Second
+
+// markNow saves the checkpoint of now, unless it has not moved. It keeps the old one while
+// history is being recovered, while a deletion is undecided, and while the log lacks events
+// of the index: a process that resumes there reads all of it again.
+func (t *Target) markNow(ctx context.Context) error {
+	t.Marks.Stop()
+	now := t.markOfNow()
+	if t.lost != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored {
+		return nil
+	}
+	return t.keepMark(ctx, now)
+}
+
+// markLost notes in the checkpoint that history is being recovered, before the first event of
+// it. Otherwise the events of a process that dies meanwhile would look complete. The checkpoint
+// counts the objects of the index, so their events are appended first.
+func (t *Target) markLost(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	l, now := t.lost, t.markOfNow()
+	// That the log has lost events is said until all objects are announced again.
+	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
+	if l.Reason == recovery.ReasonRollback || l.Reason == recovery.ReasonSelection {
+		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV; the log forgets what is excluded
+	}
+	if now == t.marked {
+		return nil
+	}
+	return t.keepMark(ctx, now)
+}
+
+// uncount has the checkpoint count no objects before one ends at a revision that the checkpoint
+// covers: servers without etcd send such deletions. A restart counts later ones only, and would
+// miss the object.
+func (t *Target) uncount(ctx context.Context, rv uint64) error {
+	if t.marked.Objects == 0 || rv > t.marked.RV || t.Epoch > t.marked.Epoch {
+		return nil
+	}
+	m := t.marked
+	m.Objects = 0
+	return t.keepMark(ctx, m)
+}
+
+// keepMark saves a checkpoint.
+func (t *Target) keepMark(ctx context.Context, now checkpoint) error {
+	text, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	if err := t.Log.Mark(ctx, t.Name, text); err != nil {
+		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
+	}
+	t.marked = now
+	t.Marks.kept()
+	return nil
+}
+
+// markLast is markNow at the end of the loop, whose context is over.
+func (t *Target) markLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastMarkTimeout)
+	defer cancel()
+	if err := t.markNow(ctx); err != nil {
+		t.Logger.Warn("checkpoint not saved; recent history is read again", "err", err)
+	}
+}
+
+// beginRecovery has the target compare the index with a list before it watches.
+func (t *Target) beginRecovery(reason string) {
+	t.Logger.Info("reconciling the journal from a list", "reason", reason)
+	t.FirstOp = event.Added
+	t.Status.Synced.Store(true)
+	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.Cursor, Reason: reason}
+}

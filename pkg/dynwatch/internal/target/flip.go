@@ -1,0 +1,156 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/event"
+)
+
+// reselect applies changes of the Namespaces, between two frames. It waits while history is
+// recovered, and while the watch brings a stretch once more. It returns [ErrReopen] if it is to do that.
+func (t *Target) reselect(ctx context.Context) error {
+	c := &t.Coverage
+	if !c.Due || !c.Known || !t.whole() {
+		return nil
+	}
+	now, err := c.Look()
+	if err != nil || now == nil {
+		return err
+	}
+	if len(now.Match)+len(now.Unmatch) > 0 {
+		t.abandonAudit()
+		err := t.flip(ctx, now)
+		if err = errors.Join(err, t.declare(ctx), t.Flush(ctx)); err != nil {
+			if listwatch.Expired(err) {
+				// It was a list that took too long, and not the watch.
+				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
+			}
+			return err
+		}
+		t.Logger.Debug("namespaces matched or unmatched", "matched", len(now.Match), "unmatched", len(now.Unmatch))
+	}
+	if c.Settle(now) {
+		t.Marks.soon()
+	}
+	if c.Replays() != 0 {
+		return errReopen
+	}
+	return t.passed(ctx, t.resume())
+}
+
+// flip matches and unmatches namespaces. The mark says so before the first event of it.
+func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
+	t.Coverage.Flipping()
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	if t.marked.Hash != 0 {
+		if err := t.keepMark(ctx, t.markOfNow()); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.Unmatch)) {
+		if err := t.unmatch(ctx, name, now.Unmatch[name].At); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.Match)) {
+		if err := t.match(ctx, name, now.Match[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// match begins with a namespace that matches.
+func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
+	c := &t.Coverage
+	s := c.Start(name, f, t.Cursor)
+	c.Cover(name)
+	rv, err := t.enter(ctx, name, s.At, f.At)
+	if s.At != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+		s = selection.Start{After: s.After, Gap: s.Gap || s.Replays}
+		rv, err = t.enter(ctx, name, 0, f.At)
+	}
+	if err != nil {
+		entered := len(t.entriesOf(name)) > 0
+		c.Uncover(name, selection.Leaving{Broken: max(s.After, 1)}, entered)
+		return err
+	}
+	if s.Gap || rv > t.Cursor {
+		t.lack(s.After, max(rv, t.Cursor))
+	}
+	c.Began(name, s, rv, t.Cursor)
+	return nil
+}
+
+// enter has the objects of a namespace enter as a list at a revision shows them, now if it is 0. It
+// returns the list's revision. Cause is that of the Namespace.
+func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
+	p := t.NewPass(Pass{At: at, Namespace: namespace, Newcomer: event.Entered, Cause: cause})
+	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace})
+	if err != nil || at != 0 && at < t.Cursor { // then nothing of it is known
+		return rv, err
+	}
+	return rv, t.endMissing(ctx, p, rv)
+}
+
+// unmatch ends a namespace that no longer matches. What a list shows to be as the index has it
+// leaves at once; of the rest the stream has more to bring.
+func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
+	c := &t.Coverage
+	l, _ := c.Leaving(name)
+	l = selection.Leaving{Cause: cause, Broken: l.Broken}
+	c.Uncover(name, l, true)
+	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
+		t.Status.Progressed()
+		if bad == nil { // else what is known of it leaves later
+			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
+				return t.leave(ctx, e, o, cause, false)
+			}
+		}
+		return nil
+	})
+	if listwatch.Unsupported(err) { // then all of it leaves once the stream has come to the present
+		until, err = t.Source.Revision(ctx)
+	}
+	if err == nil && until < t.Cursor {
+		err = fmt.Errorf("%w (list at %d)", errBehind, until) // what it lacks may have been born since
+	}
+	if l.Broken != 0 {
+		t.lack(l.Broken, max(until, t.Cursor))
+	}
+	if err = errors.Join(err, t.Flush(ctx)); err == nil {
+		c.Uncover(name, selection.Leaving{Cause: cause, Until: until}, true)
+	}
+	return err
+}
+
+// lack notes that states of a namespace may be missing.
+func (t *Target) lack(after, to uint64) {
+	if t.flipGap.To != 0 {
+		after, to = min(after, t.flipGap.From), max(to, t.flipGap.To)
+	}
+	t.flipGap = event.GapInfo{From: after, To: to, Reason: recovery.ReasonSelection, Recovered: event.RecoveredState}
+}
+
+// declare emits the gap of namespaces that flipped.
+func (t *Target) declare(ctx context.Context) error {
+	g := t.flipGap
+	if g.To == 0 {
+		return nil
+	}
+	t.flipGap = event.GapInfo{}
+	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered,
+		"runbook", display.GapRunbook(g.Reason))
+	return t.EmitGap(ctx, g)
+}

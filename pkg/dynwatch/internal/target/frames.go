@@ -1,0 +1,87 @@
+package target
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// rejectFrame stores a frame that cannot be emitted. A deletion is emitted all the same if
+// its object is known: only the last state is lost.
+func (t *Target) rejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
+	if err := t.reject(ctx, bad); err != nil || bad.UID == "" {
+		return err
+	}
+	id := index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID}
+	s := decide.Seen{Kind: kindOf(typ), RV: bad.ResourceVersion, Unreadable: true}
+	k, e := t.knownOf(id)
+	return errors.Join(t.act(ctx, t.onFrame(k, s), id, e, s.RV, nil), t.Flush(ctx))
+}
+
+// Apply brings one live frame through the index into the log.
+func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
+	id := emit.IDOf(o)
+	k, e := t.knownOf(id)
+	d := t.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
+	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Flush(ctx))
+}
+
+func kindOf(typ watch.EventType) decide.Kind {
+	if typ == watch.Deleted {
+		return decide.Gone
+	}
+	return decide.State
+}
+
+func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
+	selects := t.Spec.Selects()
+	if s.Kind == decide.Gone {
+		selects = t.Source.Resource.Loses()
+	}
+	r := decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added}
+	if l := t.lost; l != nil && l.Phase == recovery.Settling && l.Reason == recovery.ReasonSelection {
+		r.Position = l.Settled + 1 // what the list lacks, and nobody knows, was not selected before
+	}
+	return decide.Decide(k, s, r)
+}
+
+// act emits what was decided about a frame at revision rv. The index holds e under its name, nil
+// if nothing; o is nil if the frame's object is unreadable.
+func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
+	e, err := t.endReplaced(ctx, d, e)
+	if d.Op == "" || err != nil {
+		return err
+	}
+	left := uint64(0)
+	if e == nil && t.mayReturn(id.Namespace, id.Name) {
+		if left, err = t.leftAt(ctx, id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.Op == event.Deleted && left != 0:
+		return nil // a consumer does not have it any more
+	case d.Op == event.Deleted:
+		return t.endGone(ctx, d, id, e, rv, o)
+	}
+	op, err := t.ask(ctx, d, o, rv-1)
+	cause := rv
+	if left != 0 {
+		op, cause = event.Entered, max(rv, t.Coverage.At())
+	}
+	if err == nil && op == event.Entered {
+		err = t.checkEntered(ctx, o, rv)
+	}
+	if err != nil {
+		return err
+	}
+	return t.announceCaused(ctx, op, o, e, false, cause)
+}

@@ -1,0 +1,344 @@
+package target
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Pass is one pass over a list, compared with the index.
+type Pass struct {
+	// Number marks the entries that the list holds.
+	Number uint32
+	// At is the exact revision that is listed, 0 for what etcd holds now.
+	At uint64
+	// Namespace is the one that is listed, empty for all.
+	Namespace string
+	// Newcomer is the operation for objects that the index does not hold. Cause is the revision of the
+	// Namespace by which they have entered.
+	Newcomer event.Op
+	Cause    uint64
+	Replay   bool
+	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
+	// will begin there. Newer: there were some.
+	Horizon uint64
+	Newer   bool
+	// Repeat is the run of a re-snapshot, 0 if the pass is not one: objects that are as they are listed are
+	// announced again, and counted by Repeated.
+	Repeat   uint64
+	Repeated int
+	// Rollback: the index's revisions are of another history than the list's.
+	Rollback bool
+	// Blind: the list held something whose identity could not be read, so that
+	// what is missing in it is not known.
+	Blind bool
+	// confirmed: etcd has confirmed what the list lacks.
+	confirmed bool
+	// against is what the list holds against the history that was announced.
+	against recovery.Contradictions
+}
+
+// NewPass numbers a pass.
+func (t *Target) NewPass(s Pass) *Pass {
+	t.sweeps++
+	s.Number = t.sweeps
+	return &s
+}
+
+// list streams a list from the position of l and emits the differences from the
+// index, except missing objects: see EndMissing. It returns the list's
+// revision.
+func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint64, error) {
+	if err := t.Clients.Identity.Check(ctx); err != nil {
+		return 0, err
+	}
+	memory := frame.Memory{Most: emit.BatchBytes}
+	l.Memory = &memory
+	rv, err := t.Source.List(ctx, l, t.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
+		t.Status.Progressed()
+		err := t.takeListed(ctx, s, o, bad)
+		if !t.Pending() {
+			memory.Reset() // what was listed so far is in the log
+		}
+		return err
+	})
+	if err == nil {
+		err = t.Clients.Identity.Check(ctx)
+	}
+	if err == nil && !s.Rollback {
+		err = t.checkHistory(ctx, &s.against, rv)
+	}
+	// What was seen before a failure is announced: the next attempt builds on it.
+	return rv, errors.Join(err, t.Flush(ctx))
+}
+
+func (t *Target) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *frame.Malformed) error {
+	switch {
+	case bad != nil:
+		return t.rejectListed(ctx, s, bad)
+	case !t.Coverage.Filter.Covers(o.Namespace):
+		return nil
+	}
+	return t.observe(ctx, s, o)
+}
+
+// rejectListed keeps an object that cannot be passed on. If another one had its
+// name before, that one's end comes out all the same.
+func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed) error {
+	if t.Source.Unidentified(bad) {
+		s.Blind = true
+	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
+		return nil
+	} else if err := t.takeUnreadable(ctx, s, bad); err != nil {
+		return err
+	}
+	return t.reject(ctx, bad)
+}
+
+// takeUnreadable compares the identity of a listed object with the index.
+func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malformed) error {
+	k, e := t.listed(s, index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID})
+	if bad.UID == "" {
+		return nil
+	}
+	if !s.Rollback {
+		s.against.Note(k, listwatch.Listed{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion})
+	}
+	if s.Repeat != 0 {
+		return t.repeatLast(ctx, s, k, e)
+	}
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
+	_, err := t.endReplaced(ctx, d, e)
+	return err
+}
+
+// repeatLast announces the last event of an object again that exists and cannot be emitted: a consumer drops what no event
+// of a re-snapshot has.
+func (t *Target) repeatLast(ctx context.Context, s *Pass, k decide.Known, e *index.Entry) error {
+	if k.Object != decide.Same || e.Run == s.Repeat {
+		return nil
+	}
+	last, err := t.LastObject(ctx, e)
+	if last == nil || err != nil {
+		return err
+	}
+	s.Repeated++
+	return t.Repeat(ctx, last, e, s.Repeat)
+}
+
+// observe compares one listed object with the index and emits the difference.
+func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
+	k, e := t.listed(s, emit.IDOf(o))
+	switch {
+	case s.fromWatch(k, o.ResourceVersion):
+		s.Newer = true
+		return nil
+	case s.Repeat != 0 && k.Object != decide.Same:
+		return nil // the watch has missed it, or the list is wrong: it is for an audit to tell
+	}
+	if !s.Rollback {
+		t.noteListed(&s.against, k, listwatch.ListedOf(o))
+	}
+	left, err := t.leftBefore(ctx, s, k, o)
+	if err != nil {
+		return err
+	}
+	k.Left = left != 0
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.rules(s, e))
+	if e, err = t.endReplaced(ctx, d, e); err != nil {
+		return err
+	}
+	switch {
+	case d.Op == "":
+		return nil
+	case e == nil:
+		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
+	case d.Op == event.Snapshot:
+		s.Repeated++
+		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.firstRun.Run)) // consumers need each object, also what change filters would leave out
+	case d.Compare:
+		if same, err := t.sameContent(ctx, e, o); same || err != nil {
+			return err
+		}
+	}
+	return t.Announce(ctx, d.Op, o, e, true)
+}
+
+// listed is what the log holds of a listed object's name, for a pass that marks the entry.
+func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
+	k, e := t.knownOf(id)
+	if e != nil {
+		e.Sweep = s.Number
+	}
+	switch {
+	case s.Rollback:
+		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Epoch
+	case s.Namespace != "":
+		k.Past = 0 // by frames of a time in which the namespace did not match
+	case k.Object != decide.Same:
+		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
+	}
+	return k, e
+}
+
+// fromWatch reports whether a pass leaves a listed object to the watch. Frames up to k.Past bring nothing, nor do
+// those of states that the log has: it may be ahead of the position.
+func (s *Pass) fromWatch(k decide.Known, rv uint64) bool {
+	known := k.Past
+	if k.Object == decide.Same {
+		known = max(known, k.Newest)
+	}
+	return s.Horizon != 0 && rv > max(s.Horizon, known)
+}
+
+// rules are those for a listed object, under whose name the index holds e.
+func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
+	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found() && s.Newcomer != event.Entered}
+	if t.edited() {
+		r.Arrival, r.Selects = event.Snapshot, false
+	}
+	switch {
+	case e == nil:
+	case s.Repeat != 0:
+		r.Repeat = e.Run != s.Repeat
+	case t.firstRun.Lost:
+		r.Repeat = e.Run != t.firstRun.Run
+	}
+	return r
+}
+
+// announceListed announces a listed object that the index does not hold.
+func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
+	op, err := t.ask(ctx, d, o, t.Cursor)
+	if err == nil && s.Newcomer == event.Entered {
+		err = t.checkEntered(ctx, o, t.Cursor)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.announceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
+		return err
+	}
+	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
+	return nil
+}
+
+// sameContent reports whether an object at the revision of the entry's last event has its content: after
+// a rollback, the same revision can be another state.
+func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
+	if e.Hash != 0 {
+		return t.Index.Hash(o.Data) == e.Hash, nil
+	}
+	of := t.Event(event.Modified, t.Index.ID(e), true)
+	last, ok, err := t.Last(ctx, &of)
+	of.Data = event.CloseData(o.Data)
+	return ok && bytes.Equal(last.Object(), of.Object()), err
+}
+
+// endMissing ends what the index holds and the list did not: rv is the list's
+// revision.
+func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
+	if !s.Rollback && rv < max(t.Cursor, t.firstRun.Began) {
+		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
+	}
+	gone := t.absent(s, rv)
+	if err := t.confirm(ctx, s, gone, rv); err != nil {
+		return err
+	}
+	for _, e := range gone {
+		if err := t.endAbsent(ctx, e, rv); err != nil {
+			return err
+		}
+	}
+	return t.Flush(ctx)
+}
+
+// confirm has etcd confirm what a list at rv lacks, unless it has.
+func (t *Target) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv uint64) error {
+	if s.confirmed {
+		return nil
+	}
+	err := t.confirmGone(ctx, gone, rv)
+	s.confirmed = err == nil
+	return err
+}
+
+// absent is Missing without what was born later than the list at rv: the log has that from before
+// the target resumed.
+func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
+	return slices.DeleteFunc(t.missing(s), func(e *index.Entry) bool { return t.decideAbsent(e, rv).Op == "" })
+}
+
+// missing returns the entries that a pass has not seen, none if an object was unreadable.
+func (t *Target) missing(s *Pass) []*index.Entry {
+	if s.Blind {
+		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
+		if t.lost != nil {
+			t.lost.Blind = true
+		}
+		return nil
+	}
+	var gone []*index.Entry
+	for e := range t.Index.All() {
+		if s.Namespace != "" && s.Namespace != t.Index.Namespace(e) {
+			continue
+		}
+		if e.Sweep != s.Number {
+			gone = append(gone, e)
+		}
+	}
+	return gone
+}
+
+// found reports whether what a pass lists can have changed since the target watched.
+func (s *Pass) found() bool { return s.Replay && !s.Rollback }
+
+// leftBefore is the cause of a listed object's event if the log says that it has left the selection, 0
+// otherwise.
+func (t *Target) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
+	returns := t.mayReturn(o.Namespace, o.Name)
+	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
+		return 0, nil
+	}
+	cause, err = t.leftAt(ctx, emit.IDOf(o))
+	switch {
+	case cause == 0 || err != nil:
+		return 0, err
+	case returns:
+		return max(cause, t.Coverage.At()), nil // its namespace matches at that one
+	default:
+		return o.ResourceVersion, nil
+	}
+}
+
+// mayReturn reports whether a listed object had left before the restart. An edit of the config, or
+// labels of its Namespace, may have selected it since, without a change of the object.
+func (t *Target) mayReturn(namespace, name string) bool {
+	if len(t.departed) == 0 {
+		return false
+	}
+	_, left := t.departed[index.Key(namespace, name)]
+	return left
+}
+
+// leftAt is the cause of the object's last event if that says that it has left the selection, 0
+// otherwise. Nothing else knows of such an object: the index holds what is selected.
+func (t *Target) leftAt(ctx context.Context, id index.ID) (cause uint64, err error) {
+	of := t.Event(event.Entered, id, true)
+	last, ok, err := t.Last(ctx, &of)
+	if err != nil || !ok || last.Op != event.Left {
+		return 0, err
+	}
+	return event.SelectionCause(last.ID), nil
+}

@@ -1,0 +1,282 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Under a label or field selector the API server sends DELETED for an object
+// that still exists and no longer matches, with the new revision over the old
+// body, and ADDED for one that has begun to match. Only a look at the object by
+// name, without the selector and at the right revision, tells the two apart.
+
+// undecided is an object for which a DELETED frame came so late that etcd no
+// longer knows whether it was deleted or left: only how it is at revision at.
+// Frames may still show it until then: it may have come back before its deletion.
+// Two deletion events with one id would follow.
+type undecided struct {
+	Entry index.Handle
+	RV    uint64
+	At    uint64
+	Now   *frame.Object // nil if it is gone
+	There bool
+}
+
+// endGone emits the end of an object for which a DELETED frame came at revision rv, as decided: e is
+// nil if it was never announced, and o if it cannot be emitted.
+func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
+	if e == nil {
+		e = t.Index.Put(id)
+		h := t.Index.Handle(e)
+		defer func() {
+			if e := t.Index.ByHandle(h); e != nil {
+				t.Index.Remove(e) // what became of it is not known
+			}
+		}()
+	}
+	op := d.Op
+	if d.Ask {
+		now, still, err := t.stillThere(ctx, e, rv)
+		switch {
+		case listwatch.Expired(err), listwatch.Unsupported(err):
+			return t.postpone(ctx, e, rv)
+		case err != nil:
+			return err
+		case still:
+			op, o = d.IfExists, now
+		}
+	}
+	if op == "" {
+		return nil
+	}
+	return t.End(ctx, op, e, o, rv, false)
+}
+
+// decideAbsent is what it means that a list at revision rv lacks the entry's object.
+func (t *Target) decideAbsent(e *index.Entry, rv uint64) decide.Decision {
+	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.lostBy(recovery.ReasonRollback)}
+	r := decide.Rules{Selects: t.mayExist(), Edited: t.edited()}
+	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
+}
+
+func (t *Target) lostBy(reason string) bool { return t.lost != nil && t.lost.Reason == reason }
+
+// edited reports whether all objects are compared because the selectors of the config were edited.
+func (t *Target) edited() bool { return t.lostBy(recovery.ReasonSelection) && !t.Coverage.Outdated() }
+
+// endAbsent emits the end of an object that a list at rv did not hold.
+func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
+	d := t.decideAbsent(e, rv)
+	switch {
+	case d.Op == "":
+		return nil
+	case !t.Coverage.Filter.Covers(t.Index.Namespace(e)):
+		return t.endUncovered(ctx, e, rv)
+	case !d.Ask:
+		return t.End(ctx, d.Op, e, nil, rv, true)
+	}
+	t.Status.Alive() // a list can lack many
+	now, still, err := t.stillThere(ctx, e, rv)
+	if d.IfExists == "" && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+		if _, still, err = t.stillThere(ctx, e, 0); errors.Is(err, listwatch.ErrLasting) {
+			still, err = true, nil // nothing says that it is gone
+		}
+	}
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return t.postpone(ctx, e, rv)
+	case err != nil:
+		return err
+	case still && d.IfExists == "":
+		return t.WriteForgotten(ctx, e) // it was not the cluster that changed
+	case still:
+		return t.End(ctx, d.IfExists, e, now, rv, true)
+	default:
+		return t.End(ctx, d.Op, e, nil, rv, true)
+	}
+}
+
+// stillThere looks an object up as it was at rv. It may be there
+// in a state that cannot be passed on, or not be read; o is nil then.
+func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	if errors.Is(err, listwatch.ErrOutside) {
+		return nil, t.mayExist(), nil
+	}
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// mayExist reports whether an object that the selection does not hold any more can exist: it may
+// have changed, or the selection was edited.
+func (t *Target) mayExist() bool {
+	return t.Source.Resource.Loses() || t.edited() && t.Spec.Selects()
+}
+
+// stillSelected is stillThere for what the target's selectors let through.
+func (t *Target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (there bool, err error) {
+	found, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	_, there, err = t.asEntry(ctx, e, found, ok, err)
+	return there, err
+}
+
+// asEntry tells an answer about an entry's name from one about the entry.
+func (t *Target) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return nil, t.Index.IsUID(e, bad.UID), t.reject(ctx, bad)
+	}
+	return &found, ok && t.Index.IsUID(e, found.UID), err
+}
+
+// postpone keeps the entry, which is not selected at rv, as it is until the watch has come to the
+// present.
+func (t *Target) postpone(ctx context.Context, e *index.Entry, rv uint64) error {
+	if e.Ordinal == 0 {
+		return nil // it was never announced, and its end is unknown
+	}
+	u := undecided{Entry: t.Index.Handle(e), RV: e.RV}
+	if slices.ContainsFunc(t.undecided, func(other undecided) bool { return other.Entry == u.Entry && other.RV == u.RV }) {
+		return nil
+	}
+	found, ok, at, err := t.Source.Look(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
+	if listwatch.Unsupported(err) {
+		found, ok, at, err = t.Source.LookAmong(ctx, t.Index.Namespace(e), t.Index.Name(e))
+	}
+	if errors.Is(err, listwatch.ErrLasting) {
+		u.There, u.At, err = true, rv, nil // all that is known is that it is not selected
+	} else if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
+		err = t.reject(ctx, bad)
+	} else if errors.Is(err, listwatch.ErrOutside) {
+		u.There, u.At, err = t.mayExist(), at, nil
+	} else {
+		u.There, u.At = ok && t.Index.IsUID(e, found.UID), at
+		if u.There {
+			u.Now = &found
+		}
+	}
+	if err != nil {
+		return err
+	}
+	t.undecided = append(t.undecided, u)
+	return nil
+}
+
+// decideUndecided ends the undecided objects of which the watch has brought no frame since.
+func (t *Target) decideUndecided(ctx context.Context) error {
+	var open []undecided
+	for _, u := range t.undecided {
+		switch e := t.Index.ByHandle(u.Entry); {
+		case t.Cursor < u.At:
+			open = append(open, u)
+		case e == nil || e.RV != u.RV:
+			// A frame told of it.
+		default:
+			op := event.Deleted
+			if u.There {
+				op = event.Left
+			}
+			if err := t.End(ctx, op, e, u.Now, max(u.At, u.RV+1), true); err != nil {
+				return err
+			}
+		}
+	}
+	t.undecided = open
+	return t.Flush(ctx)
+}
+
+// existedAt reports whether the object existed at a revision, outside of the selection. If etcd has
+// compacted that, it is taken for new unless the log knows it.
+func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (bool, error) {
+	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, rv)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return bad.UID == o.UID, nil // it was there, in whatever state
+	}
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		of := t.Event(event.Entered, emit.IDOf(o), false)
+		_, known, err := t.Last(ctx, &of)
+		return known, err
+	case errors.Is(err, listwatch.ErrOutside):
+		return t.Source.Resource.Loses(), nil
+	}
+	return err == nil && ok && then.UID == o.UID, err
+}
+
+// endReplaced ends the entry if the decision is that another object has replaced it. It returns the
+// entry of the observed object, nil if there is none.
+func (t *Target) endReplaced(ctx context.Context, d decide.Decision, e *index.Entry) (*index.Entry, error) {
+	if !d.Replaced {
+		return e, nil
+	}
+	return nil, t.End(ctx, event.Deleted, e, nil, d.ReplacedAt, true)
+}
+
+// ask returns the event of a decision about a state of an object. If the decision asks, it finds out
+// whether the object existed at the revision before.
+func (t *Target) ask(ctx context.Context, d decide.Decision, o *frame.Object, before uint64) (event.Op, error) {
+	if !d.Ask {
+		return d.Op, nil
+	}
+	there, err := t.existedAt(ctx, o, before)
+	if there {
+		return d.IfExists, err
+	}
+	return d.Op, err
+}
+
+// endUncovered ends what a list at rv cannot hold because its namespace does not match.
+func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
+	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves {
+		return nil // once the watch has brought what came before
+	}
+	if !t.edited() {
+		return t.endOutside(ctx, e, rv, cmp.Or(t.Coverage.At(), rv), true)
+	}
+	_, there, err := t.stillThere(ctx, e, rv)
+	switch {
+	case err == nil && !there:
+		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
+		return err
+	}
+	return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
+}
+
+// endOutside ends an object of a namespace that does not match: it left, unless it is gone at
+// revision at.
+func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
+	o, there, err := t.stillThere(ctx, e, at)
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		o = nil // nothing says that it is gone
+	case err != nil:
+		return err
+	case !there:
+		return t.End(ctx, event.Deleted, e, nil, at, true)
+	}
+	if o == nil {
+		if o, err = t.LastObject(ctx, e); err != nil {
+			return err
+		}
+	}
+	return t.leave(ctx, e, o, cause, replay)
+}
+
+// leave ends what is there and no longer covered. If the target resumed behind its
+// last event, the watch brings that again.
+func (t *Target) leave(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64, replay bool) error {
+	if e.RV > t.Cursor {
+		t.ended[index.Key(t.Index.Namespace(e), t.Index.Name(e))] = e.RV
+	}
+	return t.End(ctx, event.Left, e, o, cause, replay)
+}

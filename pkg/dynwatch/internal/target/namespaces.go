@@ -1,0 +1,151 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
+)
+
+// The namespaces that a target selects by their labels: one watch reads the
+// Namespaces for all targets (package selection), and each target watches its resource in all
+// namespaces and filters. The two watches have no common order, so that a change of a Namespace
+// takes effect between two frames of the target's own stream.
+//
+// A namespace begins to match, at revision c of the Namespaces. The target lists it at exactly its
+// position, and the objects enter. Frames of it can have been filtered out after c, since the watch of
+// the Namespaces was behind: of each namespace the target notes the newest one. Then it lists
+// the namespace at c, and opens its watch at c once more: up to the former position, only frames of
+// that namespace count. Where that is not possible, it lists the namespace now, ignores its frames up
+// to that list, and declares a gap (selection): if etcd has compacted the revision, the log has
+// later events of the namespace, an attempt failed halfway, or c is not known.
+//
+// A namespace no longer matches. The target lists it now, at revision N. Objects that are as the
+// log has them leave at once. Frames of the namespace count until the watch has passed N, and with
+// that the rest leaves or is deleted.
+//
+// A restart. The checkpoint has a hash of the names of the namespaces that match. It is 0
+// from before the first event of a flip until the watch has passed all of it. With another hash than
+// that of now, a recovery compares all objects with a list of now, and the watch, which begins
+// at the position, brings what is newer. Namespaces in the log that do not match leave
+// after that, as above. A gap (selection) declares the time since log and Namespaces were in line.
+//
+// Namespaces in a store of their own have other revisions. Then a namespace that begins to match is
+// listed now, with a gap from the beginning.
+//
+// So no deletion and no last state is lost. Close to a change of a Namespace, an object that is new
+// can have entered, and one that existed can be added.
+
+// errReopen says that the watch is to be opened again: a frame was read, and not rendered, before its
+// namespace matched, or a stretch is to come once more.
+var errReopen = errors.New("the watch is opened again for a namespace that matches")
+
+// beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
+func (t *Target) beginNamespaces(ctx context.Context) (begun bool, err error) {
+	c := &t.Coverage
+	ahead, inLog := uint64(0), make(map[string]struct{})
+	for e := range t.Index.All() {
+		ahead = max(ahead, e.RV)
+		inLog[t.Index.Namespace(e)] = struct{}{}
+	}
+	for _, rv := range t.ended {
+		ahead = max(ahead, rv)
+	}
+	begun, err = c.Begin(t.Timing.Timing, t.Cursor, ahead)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("namespaceSelector: %w", err)
+	case !begun:
+		t.setState(status.Syncing, "waiting for the first list of namespaces")
+		return false, nil
+	}
+	if err := c.FindStores(ctx, t.Source.Revision); err != nil {
+		return false, err
+	}
+	if c.Apart {
+		t.Logger.Info("namespaces have a separate store; matched namespaces are listed",
+			"next", "none: a gap declares the changes that were filtered out before")
+	}
+	c.Known = true
+	// An edit of the selector compares all objects anyway.
+	if m := &t.marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
+		c.Suspect(m.Mark, inLog)
+		if t.lost == nil || t.lost.Reason != recovery.ReasonRollback {
+			t.beginRecovery(recovery.ReasonSelection)
+			t.lost.Oldest = t.Cursor
+		}
+	}
+	return true, nil
+}
+
+func (t *Target) entriesOf(namespace string) []*index.Entry {
+	var all []*index.Entry
+	for e := range t.Index.All() {
+		if t.Index.Namespace(e) == namespace {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// filtersFrame reports whether no event follows a frame: its namespace does not match, or a list has shown
+// its state. It also passes everything before the frame.
+func (t *Target) filtersFrame(ctx context.Context, w *frame.Watched) (bool, error) {
+	c := &t.Coverage
+	if c.Filter == nil {
+		return false, nil
+	}
+	namespace, name, rv := w.Namespace, w.Name, w.ResourceVersion
+	if w.Err != nil {
+		namespace, name, rv = w.Err.Namespace, w.Err.Name, w.Err.ResourceVersion
+	}
+	if w.Kind == watch.Bookmark {
+		return false, t.passed(ctx, rv)
+	}
+	if namespace == "" {
+		return false, nil // whose it is could not be read
+	}
+	if err := t.passed(ctx, max(rv, 1)-1); err != nil {
+		return false, err
+	}
+	filtered := c.Filters(namespace, rv)
+	if c.Replayed(rv) {
+		t.Marks.soon()
+	}
+	_, leaves := c.Leaving(namespace)
+	switch {
+	case filtered:
+		return true, nil
+	case leaves && w.Kind != watch.Added && t.Index.Get(namespace, name) == nil:
+		return true, nil // it has left already
+	case w.Err == nil && w.Data == nil:
+		return false, errReopen
+	default:
+		return false, nil
+	}
+}
+
+// passed notes that the stream has brought everything up to rv: what is left of
+// namespaces that no longer match leaves with that.
+func (t *Target) passed(ctx context.Context, rv uint64) error {
+	left, moved := t.Coverage.Pass(rv)
+	for namespace, l := range left {
+		for _, e := range t.entriesOf(namespace) {
+			if err := t.endOutside(ctx, e, l.Until, l.Cause, false); err != nil {
+				return err
+			}
+		}
+		t.Coverage.Left(namespace)
+	}
+	if !moved {
+		return nil
+	}
+	t.Marks.soon()
+	return t.Flush(ctx)
+}

@@ -1,0 +1,99 @@
+package target
+
+import (
+	"context"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
+
+// quiet is how long nothing has come, and what was found out about it.
+type quiet struct {
+	since time.Time
+	// confirmed is the revision of a list that equals the index, or, if that was not
+	// listed, the one at which the watch was opened; 0 if none. Unequal: the last list did
+	// not equal the index.
+	confirmed       uint64
+	listed, unequal bool
+}
+
+// sitOut decides what a watch's silence means. One that has said nothing for
+// long, not even a bookmark, may be dead: it is opened again from the cursor. If
+// the new one has nothing to say either, it is a quiet resource without bookmarks
+// (core Events send none for up to 10 minutes), whose cursor would grow older
+// than etcd's history, so that the next reconnect would be a gap. Then a list is
+// taken; if it equals the index, and the new watch is still quiet one tick later,
+// there was nothing up to the list's revision, and the cursor moves there. Large
+// lists are rarer: see rests. If the list differs, and the new watch has not
+// brought the difference one tick later, a reconcile follows. The watch that fell
+// silent itself proves nothing: it may hold back an object that was born and died.
+func (t *Target) sitOut(ctx context.Context, q *quiet) error {
+	switch {
+	case q.confirmed != 0:
+		t.moveWithoutFrame(q.listed)
+		if q.listed {
+			t.comparedAt = time.Now()
+		}
+		if q.confirmed > t.Cursor {
+			t.setCursor(q.confirmed)
+		}
+		t.Status.Progressed()
+		*q, t.suspect = quiet{since: time.Now()}, false
+		if err := t.passed(ctx, t.Cursor); err != nil {
+			return err
+		}
+		return t.settle(ctx)
+	case t.suspect && t.rests(q):
+		q.confirmed = max(t.head, t.Cursor)
+	case t.suspect:
+		rv, same, err := t.matchesList(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case same:
+			q.confirmed, q.listed = rv, true
+		case q.unequal:
+			t.fallBehind()
+			return errDiverged
+		}
+		q.unequal = !same // the watch has one more tick to bring what the list had
+	case time.Since(q.since) >= t.silence():
+		t.suspect = true
+		return listwatch.ErrSilent
+	}
+	return nil
+}
+
+// silence is how long the watch may say nothing. Where it has a connection of its own
+// nothing else finds out that the server at its other end is frozen.
+func (t *Target) silence() time.Duration {
+	if t.bookmarked {
+		return t.Timing.Silence * 2 / 3
+	}
+	return t.Timing.Silence
+}
+
+// A resource without bookmarks that is quiet costs a list of all its objects for each
+// move of its cursor: with --watch-cache=false, every three and a half minutes. So the
+// larger the list, the rarer it is. In between the cursor moves to the revision that the
+// store had when the new watch was opened: that watch would have brought at once what
+// happened before.
+
+const (
+	// calmPages is how many pages of lists a quiet target may ask for in the time after
+	// which a watch counts as silent.
+	calmPages = 3
+	// calmSilences bounds the time between two lists, in the same unit: an hour.
+	calmSilences = 20
+)
+
+// rests reports whether a quiet target needs no list yet.
+func (t *Target) rests(q *quiet) bool {
+	if q.unequal || !t.whole() || t.progress.Stuck > 0 {
+		return false
+	}
+	pages := listwatch.PagesFor(t.Index.Len())
+	every := min(time.Duration(pages)*t.Timing.Silence/calmPages, calmSilences*t.Timing.Silence)
+	return time.Since(t.comparedAt) < every-t.Timing.Silence/2 // else it would be one silence later
+}

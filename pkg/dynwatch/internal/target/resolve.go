@@ -1,0 +1,187 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// discovery is what a target knows of its resource: the version to watch, another one if that
+// fails, and whether the resource was removed.
+type discovery struct {
+	// Notice is what the target hears when what is served may have changed, and looks are what follows.
+	notice *catalog.Notice
+	looks  looks
+	// Offered is what the catalog says about a wildcard's resource, until it is used.
+	Offered *catalog.Resolved
+	// Absence is what is known of the resource while discovery does not list it.
+	absence catalog.Absence
+	// unlisted: discovery did not list the resource since it was resolved last.
+	unlisted bool
+	// Unwatched is what is known of the time since a watch was open last.
+	unwatched unwatched
+}
+
+// newDiscovery asks to be noticed. Unsubscribe must be called at the end.
+func newDiscovery(o *Options) discovery {
+	return discovery{notice: o.Served.Subscribe(o.Spec.GroupResource()), looks: newLooks()}
+}
+
+// unsubscribe ends the notices.
+func (t *Target) unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.notice) }
+
+// resolve finds the resource and makes its source.
+func (t *Target) resolve(ctx context.Context) error {
+	r, err := t.discover(ctx)
+	if r, err = t.knownInstead(ctx, r, err); errors.Is(err, kube.ErrNotServed) {
+		t.unlisted = true
+		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
+			return unsure
+		}
+		if err = t.endUnserved(ctx, err); errors.Is(err, emit.ErrLog) {
+			return err
+		}
+	} else {
+		if err == nil && t.unlisted {
+			t.unlisted = false
+			t.resetPause() // it has grown with the time in which the resource was not served
+		}
+		t.absence = catalog.Absence{}
+		t.Status.Gone.Store(false)
+	}
+	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)
+	if t.FirstOp == "" {
+		switch {
+		case err == nil, errors.Is(err, catalog.ErrUnusable):
+			t.FirstOp = event.Snapshot
+		case notServed:
+			t.FirstOp = event.Added
+		}
+	}
+	if err == nil || notServed || errors.Is(err, catalog.ErrUnusable) || apierrors.IsForbidden(err) {
+		t.Status.Looked.Store(true)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := t.Spec.Source(r, t.Clients, t.Redactor, t.Shape, t.Coverage.Filter)
+	if err == nil {
+		t.use(s, r)
+	}
+	return err
+}
+
+// knownInstead returns what discovery said about the resource earlier, before a restart too, if
+// discovery keeps failing. It is asked again when what is served may have changed.
+func (t *Target) knownInstead(ctx context.Context, r catalog.Resolved, err error) (catalog.Resolved, error) {
+	known := t.Resolved
+	says := errors.Is(err, kube.ErrNotServed) || errors.Is(err, catalog.ErrUnusable)
+	if says || known.Kind == "" || t.Spec.Version != "" && t.Spec.Version != known.GVR.Version {
+		return r, err
+	}
+	err = t.failures.Note(ctx, err, t.Clients.Identity.Check, listwatch.Attempt{Request: "discovery"})
+	if !errors.Is(err, listwatch.ErrLasting) {
+		return r, err
+	}
+	for e := range t.Index.All() { // the log does not say it
+		known.Namespaced = known.Namespaced || t.Index.Namespace(e) != ""
+	}
+	t.Logger.Warn("discovery keeps failing; watching the version that was served before",
+		"version", known.GVR.Version, "err", err)
+	return known, nil
+}
+
+// A target that is nudged looks at discovery at once, and again in growing
+// intervals for a while. One that waits for its resource begins with what it
+// finds; one that watches moves on if it is to be watched in another version. The
+// revisions of an object are the same in all its versions, so the cursor stays.
+
+// lookPatience bounds one look of a target whose watch is open: meanwhile nothing
+// is read from it.
+const lookPatience = 5 * time.Second
+
+// errMoved says that the resource is to be watched in another version.
+var errMoved = errors.New("the watch moves to another version")
+
+// looks are those that follow a nudge.
+type looks struct {
+	catalog.Series
+	last time.Time
+	// Timer runs while the watch is open and a look is due.
+	Timer *time.Timer
+}
+
+func newLooks() looks {
+	l := looks{Timer: time.NewTimer(time.Hour)}
+	l.Timer.Stop()
+	return l
+}
+
+// noticed begins to look. A target that is watching does so once if nothing is
+// known to have changed.
+func (t *Target) noticed() {
+	changed := t.notice.Changed.Swap(false)
+	if changed || t.Source == nil {
+		t.looks.Begin(t.Timing.Lasting, t.Timing.First, 2)
+	}
+}
+
+// soon is the wait before the poll that follows a notice: none, unless notices come so fast
+// that each would cost a poll.
+func (t *Target) soon() time.Duration {
+	return max(0, t.Timing.First-time.Since(t.looks.last))
+}
+
+// look asks discovery while the watch is open. It returns errMoved if the watch
+// should end, since the resource is to be watched in another version. Nothing
+// else matters: if the resource was removed, the watch brings the deletions.
+func (t *Target) look(ctx context.Context) error {
+	if d, more := t.looks.Next(); more {
+		t.looks.Timer.Reset(d)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	r, err := t.discover(ctx)
+	if err == nil && r == t.Resolved {
+		return nil
+	}
+	var s *listwatch.Source
+	if err == nil {
+		s, err = t.Spec.Source(r, t.Clients, t.Redactor, t.Shape, t.Coverage.Filter)
+	}
+	if err == nil {
+		// Discovery may be ahead of what it speaks of, and conversion can be broken.
+		err = s.Answers(ctx)
+	}
+	if err != nil {
+		t.Logger.Debug("rediscovery failed", "err", err)
+		return nil
+	}
+	t.Logger.Info("watch moves to another version", "from_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
+	t.use(s, r)
+	return errMoved
+}
+
+func (t *Target) discover(ctx context.Context) (catalog.Resolved, error) {
+	if r := t.Offered; r != nil {
+		t.Offered = nil
+		return *r, nil
+	}
+	t.looks.last = time.Now()
+	return catalog.Resolve(ctx, t.Clients.Discovery, t.Spec.Wanted())
+}
+
+// use makes a source that of the target.
+func (t *Target) use(s *listwatch.Source, r catalog.Resolved) {
+	t.Source, t.Resolved = s, r
+	s.Times, s.Failures = &t.Status.Lists, &t.failures
+	t.Status.SetResolved(r)
+}

@@ -1,0 +1,255 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// markOfNow is the checkpoint of now.
+func (t *Target) markOfNow() checkpoint {
+	m := checkpoint{
+		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.firstRun.Began, Run: t.firstRun.Run, Objects: t.Index.Len(),
+		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(),
+		Custom: t.notice.Custom.Load(),
+		Proven: t.proven, BoundsMissing: t.boundsMissing != 0, HeldBack: t.heldBack,
+	}
+	if m.Mark = t.marked.Mark; t.Coverage.Known {
+		m.Mark = t.Coverage.Mark()
+	}
+	if t.firstRun.Lost {
+		m.Lost = recovery.ReasonJournal
+	}
+	if t.Spec.Namespaces.Selector != "" && m.Hash == 0 {
+		m.Objects = 0 // many may leave at once, in states from before the mark
+	}
+	return m
+}
+
+// restore makes the index what the log says was announced, and the cursor what
+// was marked.
+func (t *Target) restore(ctx context.Context) error {
+	r, unreadable, err := readLog(ctx, t.Name, t.Index, t.Log.Restore)
+	t.Epoch = max(t.Epoch, r.Epoch)
+	if r.Resource.Resource != "" {
+		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
+	}
+	if err != nil {
+		return err
+	}
+	told := t.Record(event.State)
+	last, _, err := t.Log.Last(ctx, &told)
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	state, _ := last.TargetState()
+	t.stateTold = status.State(state)
+	t.restored = true
+	t.Status.Objects.Store(uint64(t.Index.Len()))
+	if unreadable != nil {
+		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable,
+			"runbook", display.GapRunbook(recovery.ReasonJournal))
+	}
+	m := r.mark
+	t.Epoch = max(t.Epoch, m.Epoch)
+	t.Status.Epoch.Store(t.Epoch)
+	if !r.marked && t.Index.Len() == 0 {
+		t.firstRun.Lost = r.Lost
+		t.setCursor(m.RV)
+		return nil // nothing is known: the first list
+	}
+	t.startFrom(&r)
+	return nil
+}
+
+// startFrom decides what a target that knows objects begins with.
+func (t *Target) startFrom(r *restored) {
+	m, ends := r.mark, r.Ends
+	t.departed, t.heldBack = ends.left(), m.HeldBack
+	switch {
+	case !r.marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
+		t.boundsMissing = t.Runs.Next()
+		t.beginRecovery(recovery.ReasonSelection)
+	case !r.marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.since(&m) < m.Objects:
+		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal,
+			"runbook", display.GapRunbook(recovery.ReasonJournal))
+		t.firstRun.Lost = true
+		// An answer from before the cursor is of another history. The newest event of the
+		// log counts even if the mark knows a newer epoch, of which the log has lost all
+		// events. The rollback is then found again, with an epoch that was not used.
+		t.setCursor(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
+	case !m.Synced:
+		t.FirstOp, t.firstRun.Began, t.firstRun.Run = m.FirstOp, m.Began, m.Run
+		t.marked = m
+		t.rememberEnded(ends)
+	default:
+		t.resumeAt(m, ends)
+	}
+}
+
+// resumeAt continues at the checkpoint. Ends behind it are remembered, so that
+// the watch, which brings them again, repeats nothing.
+func (t *Target) resumeAt(m checkpoint, ends endings) {
+	t.FirstOp, t.marked = m.FirstOp, m
+	t.unwatched.fail()
+	if m.BoundsMissing {
+		t.boundsMissing = t.Runs.Next()
+	}
+	if m.Custom {
+		t.notice.Custom.Store(true)
+	}
+	t.setCursor(m.RV)
+	t.proven = m.Proven
+	t.clean, t.Audits.began = m.RV, m.RV
+	for name, e := range ends {
+		if e.after(&m) {
+			t.ended[name] = e.RV
+		}
+	}
+	t.Status.Synced.Store(true)
+	switch {
+	case m.Epoch < t.Epoch: // found by another target that had the objects since
+		clear(t.ended) // revisions of another history
+		t.beginRecovery(recovery.ReasonRollback)
+	case m.Selection != t.Spec.Selection():
+		t.beginRecovery(recovery.ReasonSelection)
+	case m.Lost != "":
+		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
+		t.lost = lostThen(&m, ends)
+	}
+}
+
+// lostThen is the stretch of history that was being made up for at the mark, with the
+// deletions that were announced since.
+func lostThen(m *checkpoint, ends endings) *recovery.Lost {
+	l := &recovery.Lost{Phase: recovery.Reconciling, From: m.RV, Reason: m.Lost, Torn: m.Torn}
+	for _, e := range ends {
+		if e.Deleted != "" && e.after(m) {
+			l.NoteDeleted(e.Deleted, e.RV)
+		}
+	}
+	return l
+}
+
+// ending is when the last object of a name ended, and its UID if it was deleted.
+type ending struct {
+	RV, Epoch uint64
+	Deleted   string
+}
+
+// after reports whether the object ended after a mark. Before a rollback revisions meant
+// something else.
+func (e ending) after(m *checkpoint) bool { return e.RV > m.RV && e.Epoch == m.Epoch }
+
+// endings are the objects that ended, by key.
+type endings map[string]ending
+
+// since counts the objects that ended after the mark, also in later epochs.
+func (ends endings) since(m *checkpoint) (n int) {
+	for _, e := range ends {
+		if e.RV > m.RV || e.Epoch > m.Epoch {
+			n++
+		}
+	}
+	return n
+}
+
+// newest is the newest revision of an epoch.
+func (ends endings) newest(epoch uint64) (newest uint64) {
+	for _, e := range ends {
+		if e.Epoch == epoch {
+			newest = max(newest, e.RV)
+		}
+	}
+	return newest
+}
+
+// left are the keys of the objects that left the selection.
+func (ends endings) left() map[string]struct{} {
+	left := make(map[string]struct{})
+	for name, e := range ends {
+		if e.Deleted == "" {
+			left[name] = struct{}{}
+		}
+	}
+	return left
+}
+
+func endedBy(e *event.Event) ending {
+	end := ending{RV: e.ResourceVersion, Epoch: e.Epoch}
+	if e.Op == event.Deleted {
+		end.Deleted = e.UID
+	}
+	return end
+}
+
+// restored is what the log has of a target.
+type restored struct {
+	// mark is the last one. marked: there is one, and it is not void. Text is that of one
+	// that cannot be read.
+	mark   checkpoint
+	marked bool
+	Text   string
+	// Lost: the log has lost events since. The mark is void then, but for its epoch and
+	// revision. Others: the log has objects of other targets.
+	Lost, Others bool
+	Ends         endings
+	// Epoch is the newest of an event. If the log has lost events, that of the mark can be
+	// newer.
+	Epoch uint64
+	// Resource and Kind are those of the newest event.
+	Resource schema.GroupVersionResource
+	Kind     string
+}
+
+// readLog makes the index what the log says was announced, and returns the rest of it. Unreadable
+// says why the mark is not what it should be.
+func readLog(ctx context.Context, target string, x *index.Index, restore func(context.Context, string, func(event.Event)) (journal.Checkpoint, error)) (r restored, unreadable, err error) {
+	x.Reset()
+	ends := make(endings)
+	r.Ends = ends
+	newest := uint64(0)
+	kept, err := restore(ctx, target, func(e event.Event) {
+		r.Epoch = max(r.Epoch, e.Epoch)
+		r.Others = r.Others || e.Target != target
+		if e.ResourceVersion >= newest {
+			newest = e.ResourceVersion
+			r.Resource = schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}
+			r.Kind = e.Kind
+		}
+		if e.Op.Ends() {
+			ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)
+			return
+		}
+		one := x.Put(index.ID{Namespace: e.Namespace, Name: e.Name, UID: e.UID})
+		one.RV, one.Ordinal = e.ResourceVersion, e.Ordinal
+		if one.Epoch = e.Epoch; e.Reannounced() {
+			one.Run = e.Run
+		}
+	})
+	if err != nil {
+		return r, nil, fmt.Errorf("read the journal: %w", err)
+	}
+	r.Lost = kept.Void
+	if len(kept.Mark) == 0 {
+		return r, nil, nil
+	}
+	if unreadable = json.Unmarshal(kept.Mark, &r.mark); unreadable != nil {
+		r.mark, r.Text = checkpoint{}, string(kept.Mark)
+		return r, unreadable, nil
+	}
+	if r.marked = !r.Lost; r.Lost {
+		r.mark = checkpoint{Epoch: r.mark.Epoch, RV: r.mark.RV}
+	}
+	return r, nil, nil
+}

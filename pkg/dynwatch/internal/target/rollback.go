@@ -1,0 +1,132 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+)
+
+// errBehind says that one API server knows less than the target has already seen. It lags,
+// or something between here and it answers from a cache.
+var errBehind = errors.New("the API server is behind: a newer revision was announced before")
+
+// checkRollback compares the resource's newest revision with the newest known one. A watch
+// from the future is not refused, it is silent, so this comes before each watch. If the new
+// history has passed the cursor, only another target can have found the rollback.
+func (t *Target) checkRollback(ctx context.Context) (bool, error) {
+	rv, err := t.Source.Revision(ctx)
+	if err != nil {
+		return false, err
+	}
+	if rv < t.newestKnown() {
+		return true, t.doubt(ctx)
+	}
+	found, err := t.foundElsewhere(ctx)
+	switch {
+	case err != nil:
+	case found:
+		t.rollBack()
+	default:
+		t.head = rv
+	}
+	return found, err
+}
+
+// followRollback ends an open watch with [ErrRolledBack] if another target has found a rollback of
+// the same store. If there seems to be none, or if the API server does not answer, CheckRollback
+// asks again before the next watch: the server that was asked may have been behind.
+func (t *Target) followRollback(ctx context.Context) error {
+	considered := t.rollback
+	_, next := t.Clients.Rollbacks.Last()
+	found, err := t.foundElsewhere(ctx)
+	if err == nil && found {
+		t.rollBack()
+		return errRolledBack
+	}
+	t.rollback, t.rollbacks = considered, next
+	return ctx.Err()
+}
+
+// keepRollbacks keeps that, at the end of the target, for the one that follows it with
+// the same checkpoint. One that was not through with a reconcile considers them again.
+func (t *Target) keepRollbacks() {
+	if t.lost == nil {
+		t.Clients.Rollbacks.Keep(t.Name, t.rollback)
+	}
+}
+
+// passRollbacks takes all rollbacks until now as considered: nothing was announced before them.
+func (t *Target) passRollbacks() { t.rollback, t.rollbacks = t.Clients.Rollbacks.Last() }
+
+// foundElsewhere reports whether another target has found a rollback of the same store since
+// the last call.
+func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
+	last, next := t.Clients.Rollbacks.Last()
+	found, err := t.Clients.Rollbacks.FoundAfter(ctx, t.rollback, t.Source.Revision)
+	if err == nil {
+		t.rollback, t.rollbacks = last, next
+	}
+	return found, err
+}
+
+// doubt decides what an answer from before the cursor means: the storage was
+// restored from a copy, or the answer was stale. A consistent list is a quorum
+// read, so a server that merely lags should not give such an answer; but taking
+// one for a rollback by mistake would compare every object and start an epoch. A
+// second connection is asked before it is believed.
+func (t *Target) doubt(ctx context.Context) error {
+	rv, err := t.Source.RevisionElsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	if known := t.newestKnown(); rv >= known {
+		return fmt.Errorf("%w (revision %d)", errBehind, known)
+	}
+	if err := t.Clients.Identity.Check(ctx); err != nil {
+		return err
+	}
+	for !t.Clients.Rollbacks.Add(t.Name, t.rollback, t.Source.Revision) {
+		found, err := t.foundElsewhere(ctx)
+		if err != nil {
+			return err
+		}
+		if found {
+			break // the other targets know of it
+		}
+	}
+	t.rollBack()
+	return nil
+}
+
+// known is the newest revision that the store is known to have had. An API server that has lost
+// history names one that the target has not reached yet.
+func (t *Target) newestKnown() uint64 {
+	known := max(t.Cursor, t.firstRun.Began)
+	if t.lost != nil {
+		known = max(known, t.lost.Oldest)
+	}
+	return known
+}
+
+// rollBack notes that etcd was restored to an older state: revisions before and after
+// are of two histories.
+func (t *Target) rollBack() {
+	t.passRollbacks() // what follows is read after all of them
+	t.Clients.Furthest.Forget()
+	t.Epoch++
+	t.Status.Epoch.Store(t.Epoch)
+	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,
+		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(recovery.ReasonRollback))
+	l := &recovery.Lost{Phase: recovery.Reconciling, From: t.Cursor, Reason: recovery.ReasonRollback}
+	if t.lost != nil && t.lost.Phase != recovery.Asking {
+		l.From, l.Blind = t.lost.From, t.lost.Blind // that gap is not declared yet
+	}
+	t.lost, t.undecided, t.progress = l, nil, listwatch.Progress{}
+	clear(t.ended) // revisions of another history
+	t.Coverage.Forget()
+	t.Index.ForgetSkipped()
+}

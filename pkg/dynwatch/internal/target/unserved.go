@@ -1,0 +1,159 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// endUnserved follows a resource that discovery does not list. When the authorities have
+// agreed for long enough that it was removed, its objects were removed with it. If a watch
+// was open until then, the watch has brought their deletions. If none was, the known
+// objects get them here, and a gap says that there can have been others. When the resource
+// returns, it is a new one. endUnserved returns the denial, with what follows from it.
+func (t *Target) endUnserved(ctx context.Context, denial error) error {
+	a := &t.absence
+	known := t.Index.Len() > 0 || t.Status.Synced.Load()
+	if kube.IsUnconfirmed(denial) {
+		*a = catalog.Absence{}
+		if kube.IsOutage(denial) {
+			t.unwatched.fail()
+		}
+		return denial
+	}
+	if !known {
+		if a.Since.IsZero() {
+			a.Since = time.Now()
+		}
+		if time.Since(a.Since) >= t.Timing.Unserved {
+			t.noteGone()
+		}
+		return denial
+	}
+	if catalog.ServedOtherwise(ctx, t.Clients.Discovery, t.Spec.Wanted()) {
+		*a = catalog.Absence{}
+		t.unwatched.fail()
+		if t.Index.Len() == 0 {
+			t.noteGone()
+		}
+		return denial
+	}
+	began := a.Since.IsZero()
+	due, open := a.Confirm(ctx, t.Served, t.Spec.Wanted(), t.notice.Custom.Load(), denial, t.Timing.Periods)
+	if open != "" {
+		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.Index.Len(), open)
+	}
+	if began {
+		t.unwatched.unlisted()
+	}
+	if time.Now().Before(due) {
+		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
+			denial, t.Index.Len(), due.UTC().Format(time.RFC3339))
+	}
+	return errors.Join(t.endResource(ctx, recovery.ReasonUnserved, a.At), denial)
+}
+
+// endResource announces all known objects as deleted, and forgets the target's position:
+// objects that appear later are new ones, in a storage that may be another one.
+func (t *Target) endResource(ctx context.Context, reason string, at uint64) error {
+	if err := t.endAll(ctx, reason, at); err != nil {
+		return err
+	}
+	t.lost, t.undecided, t.FirstOp, t.unwatched = nil, nil, event.Added, unwatched{}
+	t.firstRun = firstRun{}
+	t.absence = catalog.Absence{}
+	t.setCursor(0)
+	clear(t.ended)
+	t.Coverage.Forget()
+	t.Status.Synced.Store(false)
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	if err := t.markNow(ctx); err != nil {
+		return err
+	}
+	t.noteGone()
+	return nil
+}
+
+// endAll announces all known objects as deleted, and declares events that can be missing.
+// at is a revision at which they were gone, 0 if none is known.
+func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
+	lost := t.unwatched.lost()
+	if t.notice.Custom.Load() {
+		lost = t.unwatched.lostOfCustom(t.notice.Removed.Load(), t.stalled)
+	}
+	if t.Index.Len() == 0 && t.lost == nil && !lost {
+		return nil
+	}
+	from := t.resume()
+	switch {
+	case !t.Status.Synced.Load():
+		from = t.firstRun.Began
+	case t.lost != nil:
+		from = min(from, t.lost.From)
+	}
+	last := t.Cursor
+	for e := range t.Index.All() {
+		last = max(last, e.RV)
+	}
+	to := max(last+1, at)
+	t.remember(to)
+	for e := range t.Index.All() {
+		if err := t.End(ctx, event.Deleted, e, nil, to, true); err != nil {
+			return err
+		}
+	}
+	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
+	t.Logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to,
+		"runbook", display.GapRunbook(reason))
+	return t.EmitGap(ctx, gap)
+}
+
+// noteGone lets a wildcard that has made the target know that it may end.
+func (t *Target) noteGone() {
+	if !t.Status.Gone.Swap(true) {
+		t.Served.All.Send(false)
+	}
+}
+
+// A namespace can be deleted together with the Role that lets informd read it. Then the
+// target's requests are forbidden, and the deletions of its objects never arrive. The
+// Namespace itself is the authority then: without it there are no objects.
+
+// explainForbidden finds out whether a target is forbidden because its namespace was
+// deleted. If so, its objects are announced as deleted. It returns the error to show.
+func (t *Target) explainForbidden(ctx context.Context, err error) error {
+	if t.Spec.Namespace == "" || !apierrors.IsForbidden(err) {
+		return err
+	}
+	exists, rv, unread := t.Coverage.Namespaces.Exists(ctx, t.Clients.Discovery.Client, t.Spec.Namespace)
+	switch {
+	case apierrors.IsForbidden(unread):
+		return fmt.Errorf("%w; informd cannot check whether namespace %q exists: "+
+			"grant a ClusterRole with `get` on namespaces and resourceNames: [%s]", err, t.Spec.Namespace, t.Spec.Namespace)
+	case errors.Is(unread, kube.ErrOtherCluster):
+		return unread
+	case unread != nil, exists:
+		return err
+	}
+	if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
+		return unsure // the namespace may be one of another cluster
+	}
+	known := t.Index.Len() > 0 || t.Status.Synced.Load()
+	if known {
+		if err := t.endResource(ctx, recovery.ReasonNamespace, rv); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w; namespace %q does not exist, so it has no objects", err, t.Spec.Namespace)
+}

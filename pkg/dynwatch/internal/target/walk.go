@@ -1,0 +1,174 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/decide"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// The walk is over before the watch is opened. Frames need not wait anywhere, and
+// what a walk says comes before what the watch says by itself. If the walk takes
+// so long that the watch's revision expires meanwhile, all begins again from a
+// newer one, but at most maxReconciles times: after that there is no walk.
+
+// queries are what there is to walk after a sweep. Those whose newest revision is
+// oldest come first: all that is missing of them is old, and etcd's next
+// compaction takes it. What is gone has none, and may have been gone for long.
+func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query {
+	if l := t.lost; l == nil || !l.Walks() || t.reconciles > maxReconciles {
+		return nil
+	}
+	var all []recovery.Query
+	// Each costs a request at least: what is more than the budget need not be kept.
+	trim := func() {
+		slices.SortStableFunc(all, func(a, b recovery.Query) int { return cmp.Compare(a.RV, b.RV) })
+		if len(all) > t.Limits.Requests {
+			all, t.lost.Torn = all[:t.Limits.Requests], true
+		}
+	}
+	add := func(e *index.Entry, d listwatch.Listed) {
+		if len(all) > 2*t.Limits.Requests {
+			trim()
+		}
+		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.At}
+		q.Floor = max(t.lost.From, t.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
+		if e != nil {
+			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
+		}
+		if e != nil && t.Index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.Floor {
+			return // no revision is missing: a change filter held it back
+		}
+		all = append(all, q)
+	}
+	for _, d := range differing {
+		add(t.Index.Get(d.Namespace, d.Name), d)
+	}
+	for _, e := range t.missing(s) {
+		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
+		}
+	}
+	trim()
+	return all
+}
+
+// walk emits the history of every name, but for the listed states, as far as the
+// budget and etcd reach.
+func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
+	l := t.lost
+	if l != nil && t.Spec.Selects() {
+		l.Torn = true // what came into the selection and left again is in no list
+	}
+	if len(queries) == 0 {
+		return nil
+	}
+	w := &recovery.Walk{
+		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.Requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
+		Lenient: l.Lenient,
+	}
+	began := time.Now()
+	err := t.emitWalk(ctx, w, t.Limits.Time-l.Spent)
+	l.Spent += time.Since(began)
+	l.Requests += w.Asked
+	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
+	l.Answers += w.Answers
+	l.Torn = l.Torn || w.Torn
+	if err = t.Source.Note(ctx, err, listwatch.Attempt{Request: "history walk", At: l.From}); err != nil {
+		l.Lenient = l.Lenient || errors.Is(err, listwatch.ErrLasting)
+		return err
+	}
+	t.Logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)
+	return t.markLost(ctx)
+}
+
+// walkTick is how long what a walk has found may wait for more.
+const walkTick = 100 * time.Millisecond
+
+// emitWalk starts the walkers and emits their results.
+func (t *Target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Duration) error {
+	// The log is not to be told with the walkers' context: an append that fails
+	// ends the target.
+	walking, stop := context.WithCancel(ctx)
+	defer stop()
+	results := w.Start(walking, stop, left)
+	tick := time.NewTicker(walkTick)
+	defer tick.Stop()
+	var err error
+	for more := true; more; {
+		var f recovery.Result
+		flush := false
+		select {
+		case <-tick.C:
+			flush = true
+		case f, more = <-results:
+			flush = !more
+		}
+		switch {
+		case err != nil: // the walkers are on their way out
+		case flush:
+			t.Status.Alive()
+			err = t.Flush(ctx)
+		default:
+			err = t.emitResult(ctx, &f)
+		}
+		if err != nil {
+			stop()
+		}
+	}
+	return cmp.Or(err, w.Err)
+}
+
+// emitResult emits one result.
+func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
+	t.Status.Progressed()
+	if f.Torn && !t.lost.Torn {
+		t.lost.Torn = true
+		if err := t.markLost(ctx); err != nil {
+			return err
+		}
+	}
+	if f.Listless {
+		return t.wrongList(f.Namespace, f.Name, f.RV)
+	}
+	k, e := t.knownOf(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
+	s := decide.Seen{Kind: decide.State, RV: f.RV, Unreadable: f.Bad != nil}
+	if f.End {
+		if s.Kind = decide.Gone; k.Object != decide.Same {
+			return nil // its beginning was not announced
+		}
+	}
+	d := decide.Decide(k, s, decide.Rules{Selects: t.Spec.Selects(), Arrival: event.Added})
+	e, err := t.endReplaced(ctx, d, e)
+	if err != nil {
+		return err
+	}
+	if f.Bad != nil {
+		return t.reject(ctx, f.Bad)
+	}
+	return t.emitDecided(ctx, d, e, f)
+}
+
+// emitDecided emits what was decided about a result. The index holds e of its object, nil if nothing.
+func (t *Target) emitDecided(ctx context.Context, d decide.Decision, e *index.Entry, f *recovery.Result) error {
+	switch {
+	case d.Op == "":
+		return nil
+	case f.End && f.Left:
+		return t.End(ctx, d.IfExists, e, f.Object, f.RV, true)
+	case f.End:
+		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
+	}
+	op, err := t.ask(ctx, d, f.Object, f.RV-1)
+	if err != nil {
+		return err
+	}
+	return t.Announce(ctx, op, f.Object, e, true)
+}

@@ -37,21 +37,13 @@ MODULES := . test examples/manager examples/sink
 # linter skips them: it would have to read all of both.
 ALL_MODULES := $(MODULES) test/controlplane132 test/collector
 FUZZTIME ?= 20s
-UNIT_TIMEOUT ?= 10m
+UNIT_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 60m
-# Unit tests of about ten seconds and more, random runs among them. They are in LONG_PACKAGES.
-LONG_TESTS := ^(TestRandom.*|TestBombs|TestComparisonReadsEachPageOnce|TestLongTexts|TestManyTargetsAfterARestart|$\
-	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|TestUnprovenStreamLater)$$
-LONG_PACKAGES := ./internal/configfile ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
-# The end-to-end tests of `make test`: one or two for each promise.
-CORE_TESTS := ^(TestUsage|TestFollowerTakesOver|TestUnreachableAPIServer|TestSignals|TestWrongCredentials|$\
-	TestOnce|TestInit|TestObjectTooLargeForASink|TestWithoutPermissionToWatchDefinitions|TestEventsUnderBothNames|TestMalformedObject|$\
-	TestJournalDirBelongsToOne|TestCustomResourceVersionMoves|TestWatchCutInMidFrame|$\
-	TestChangesLeadToTheObjects|TestListOfNoObject|TestOneBadResourceAndOneDeadSinkHurtNobody|$\
-	TestRestartEmitsNothing|TestAPIServerKilledAndRestarted|TestKilledUnderLoad)$$
-# The other end-to-end tests that measure time or memory: nothing runs beside them.
-MEASURED_TESTS := ^(TestBacklogStopsNobody|TestFootprint|TestLargeHistoryStopsNobody|TestLeaderElection|TestManyDefinitions|TestManyNamespaces|$\
-	TestManyReplayedResources|TestManyTargets|TestReloads|TestRestartWithManyObjects|TestServerThatIgnoresLimits)$$
+# Build tags of the unit tests: `long` adds those of about ten seconds and more.
+TAGS ?=
+# The packages of end-to-end tests whose tests wait more than they compute, the slowest first.
+E2E_BESIDE = ./e2e/watching ./e2e/delivery ./e2e/core $$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | \
+	grep -v -e /test/e2e -e '/schema$$' -e '/schemagen$$')
 # Minutes of a run of random faults. Without SEED the clock gives the seed.
 MINUTES ?= 10
 # The faults that CI runs: they need only processes and network links.
@@ -97,47 +89,33 @@ image: ## build the container image (needs Docker); IMAGE=name:tag
 ##@ Test
 
 .PHONY: test
-test: servers ## run the unit tests and the core end-to-end tests, about 10 minutes on 2 cores
-	@echo '==> unit tests without the long ones'
-	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -skip '$(LONG_TESTS)' ./...
+test: servers unit ## run the unit tests and the core end-to-end tests, about 10 minutes on 2 cores
 	@echo '==> core end-to-end tests'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./schema ./schemagen
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) ./e2e/core
 
 .PHONY: test-long
-test-long: servers extras ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
-	@echo '==> long unit tests'
-	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
-	@echo '==> end-to-end tests without the core'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' \
-		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen)$$')
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(MEASURED_TESTS)' ./e2e
-	@# The others side by side: they wait more than they compute.
-	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-first e2e-second
-
-.PHONY: e2e-first e2e-second
-e2e-first: HALF := ^Test[A-L]
-e2e-second: HALF := ^Test[M-Z]
-e2e-first e2e-second:
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(HALF)' -skip '$(CORE_TESTS)|$(MEASURED_TESTS)' ./e2e
+test-long: TAGS := long
+test-long: servers extras unit e2e ## run all tests, those of `make test` among them
 
 .PHONY: unit
-unit: ## run the unit tests with the race detector, in random order
+unit: ## run the unit tests with the race detector, in random order; TAGS=long adds the long ones
 	@echo '==> unit tests'
-	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./...
+	$(GO) test -race -shuffle=on -tags '$(TAGS)' -timeout $(UNIT_TIMEOUT) ./...
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
 .PHONY: e2e
-e2e: servers extras ## run the tests with a real API server, etcd and NATS
+e2e: servers extras ## run the tests with real servers: Kubernetes, etcd, NATS and others
+	@echo '==> end-to-end tests that measure time or memory: nothing runs beside them'
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) ./e2e/measured
 	@echo '==> end-to-end tests'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
+	cd test && $(GO) test -race -p 2 -timeout $(E2E_TIMEOUT) $(E2E_BESIDE)
 
 .PHONY: chaos
 chaos: servers ## run informd under random faults for MINUTES (default: 10); SEED=… repeats a run, FAULTS=N1,N7 selects
 	@echo '==> random faults'
 	cd test && CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' CHAOS_FAULTS='$(FAULTS)' CHAOS_JOURNAL='$(JOURNAL)' \
 		CHAOS_INFORMDS='$(INFORMDS)' CHAOS_SECOND='$(SECOND)' CHAOS_LOGS='$(LOGS)' \
-		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
+		$(GO) test -tags chaos ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: chaos-long
 chaos-long: ## run chaos for 40 minutes
@@ -147,17 +125,17 @@ chaos-long: ## run chaos for 40 minutes
 chaos-independent: servers ## run chaos with one wildcard over all resources, under the load of Kubernetes' own controllers
 	@echo '==> random faults under independent load'
 	cd test && CHAOS_INDEPENDENT=1 CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' CHAOS_FAULTS='$(FAULTS)' CHAOS_JOURNAL='$(JOURNAL)' CHAOS_PODS='$(PODS)' \
-		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
+		$(GO) test -tags chaos ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: mutants
 mutants: servers ## check that chaos finds planted bugs, one at a time (about an hour)
-	cd test && $(GO) test -tags chaosmutants ./chaos -run '^TestMutants$$' -count 1 -v -timeout 3h
+	cd test && $(GO) test -tags chaos ./chaos -run '^TestMutants$$' -count 1 -v -timeout 3h
 
 .PHONY: chaos-baseline
 chaos-baseline: servers ## run chaos with a hand-written informer program instead of informd
 	@echo '==> random faults against the baseline'
 	cd test && CHAOS_BASELINE=1 CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' \
-		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
+		$(GO) test -tags chaos ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: servers
 servers: ## build the test servers (Kubernetes, etcd, NATS) that are not in the cache
@@ -287,7 +265,7 @@ shape: ## print the largest packages, types and functions, and repeated lines
 	@cd test && $(GO) run ./shape
 
 .PHONY: ci
-ci: tidy-check lint build examples test test-long ## run everything that CI runs
+ci: tidy-check lint build examples test-long ## run everything that CI runs
 	@# Side by side: each run waits more than it computes.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ci-chaos ci-independent
 

@@ -1,3 +1,5 @@
+//go:build chaos
+
 package chaos
 
 import (
@@ -8,14 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
 // cleanup is how long ending everything may take.
 const cleanup = 30 * time.Second
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestChaos is one run. The environment says which:
 //

@@ -1,4 +1,4 @@
-//go:build chaosmutants
+//go:build chaos
 
 package chaos
 

@@ -193,7 +193,7 @@ func (m mutant) apply() ([]byte, bool, error) {
 }
 
 // TestMutantsFit: the bugs are about the code as it is. TestMutants, behind the
-// build tag chaosmutants, runs the harness against each of them.
+// build tag chaos, runs the harness against each of them.
 func TestMutantsFit(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range mutants() {

@@ -1,0 +1,201 @@
+package core_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
+)
+
+const twentyMistakes = `clutser: prod
+kubernetes: {kubeconfg: ""}
+resources:
+  - {group: apps, resource: Deployments}
+  - {resource: pods, mode: ful, labelSelector: "app in (", fieldSelector: "status.phase"}
+  - {resource: pods}
+  - {resource: ""}
+  - {resource: services, namespaces: shop, verison: v1}
+journal: {type: memmory}
+sinks:
+  - {name: out, type: stdot}
+  - {name: out, type: stdout, format: prety}
+  - {name: hook, type: webhook, url: "https://example.com", timeout: soon}
+  - {type: stdout}
+  - {name: arch, type: file, path: "", match: [{ops: [addded]}]}
+admin: {listen: nowhere}
+log: {level: loud}
+`
+
+func TestTwentyMistakes(t *testing.T) {
+	path := e2e.WriteFile(t, "config.yaml", twentyMistakes)
+	for _, command := range []string{"validate", "run"} {
+		_, stderr, code := e2e.RunInformd(t, command, "--config", path)
+		if code != 2 {
+			t.Errorf("%s: exit code %d, want 2", command, code)
+		}
+		located := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(path)+`:\d+:\d+: `).FindAllString(stderr, -1)
+		if len(located) != 20 {
+			t.Errorf("%s: %d located errors, want 20:\n%s", command, len(located), stderr)
+		}
+		for _, hint := range []string{`"cluster"`, `"kubeconfig"`, `"version"`, `"memory"`, `"stdout"`, `"added"`, "pretty"} {
+			if !strings.Contains(stderr, hint) {
+				t.Errorf("%s: nothing points to %s", command, hint)
+			}
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"unknown command": {[]string{"rnu"}, 2, "rnu"},
+		"unknown flag":    {[]string{"run", "--confg", "x"}, 2, "confg"},
+		"no such config":  {[]string{"run", "--config", "/nonexistent.yaml"}, 2, "/nonexistent.yaml"},
+		"version":         {[]string{"version"}, 0, "informd"},
+		"help":            {[]string{"--help"}, 0, "validate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, code := e2e.RunInformd(t, c.args...)
+			if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+				t.Errorf("exit %d, want %d and %q:\n%s%s", code, c.code, c.want, stdout, stderr)
+			}
+		})
+	}
+}
+
+// unreachable is the kubeconfig of an API server that is not there.
+func unreachable(t *testing.T) string {
+	t.Helper()
+	return e2e.WriteFile(t, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"http://%s"}}],"users":[{"name":"u","user":{}}]}`, e2e.FreeAddress(t)))
+}
+
+func TestUnreachableAPIServer(t *testing.T) {
+	d := e2e.StartInformd(t, unreachable(t), "- {resource: pods}", "")
+	e2e.Eventually(t, "target degraded", func() bool {
+		s, err := d.Status()
+		return err == nil && len(s.Targets) == 1 && s.Targets[0].State == "degraded" && strings.Contains(s.Targets[0].Reason, "connection refused")
+	})
+	if _, code, err := d.Get("/healthz"); err != nil || code != http.StatusOK {
+		t.Errorf("liveness %d, %v: an absent API server is no reason to restart", code, err)
+	}
+	if _, code, err := d.Get("/readyz"); err != nil || code == http.StatusOK {
+		t.Errorf("readiness %d, %v", code, err)
+	}
+}
+
+func TestOneBadResourceAndOneDeadSinkHurtNobody(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
+	user, err := c.AddUser("limited")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.AllowConfigMaps(t, client, "limited")
+	kinds := []e2e.Kind{e2e.ConfigMapKind()}
+	l := e2e.NewLedger()
+	d := e2e.StartInformd(t, user.Kubeconfig(), `
+		- {resource: configmaps, namespaces: [default]}
+		- {resource: pods}
+		- {group: none.example.com, resource: things}
+		- {resource: nodes, namespaces: [default]}`, fmt.Sprintf(`
+		- {name: dead, type: nats, servers: "nats://%s"}
+		- {name: unwritable, type: file, path: /nowhere/events}`, e2e.FreeAddress(t)))
+	d.WaitForSync(1)
+	e2e.WriteAll(t, client, kinds, l, 60, 1)
+	e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete(kinds, d.Records(), l) })
+	e2e.Check(t, kinds[0], d.Records(), l, client, e2e.Claim{})
+	want := map[string]string{
+		"core/configmaps@default": "live", "core/pods": "forbidden", "none.example.com/things": "waiting", "core/nodes@default": "degraded",
+	}
+	e2e.Eventually(t, "each target in its state, each bad sink with its error", func() bool {
+		s, err := d.Status()
+		got := make(map[string]string)
+		for _, target := range s.Targets {
+			got[target.Target] = target.State
+		}
+		for _, sink := range s.Sinks {
+			if sink.Name != "all" && sink.LastError == "" {
+				return false
+			}
+		}
+		return err == nil && maps.Equal(got, want)
+	})
+	for _, probe := range []string{"/healthz", "/readyz"} {
+		e2e.Eventually(t, probe, func() bool {
+			_, code, err := d.Get(probe)
+			return err == nil && code == http.StatusOK
+		})
+	}
+	// Granted later, the forbidden resource comes by itself.
+	e2e.AllowPods(t, client, "limited")
+	d.WaitForSync(2)
+}
+
+func TestWrongCredentials(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	config := c.RESTConfig()
+	config.BearerToken = "wrong"
+	p := e2e.StartProxy(t, config)
+	p.Set(func() {})
+	d := e2e.StartInformd(t, p.Kubeconfig, "- {resource: configmaps}", "")
+	e2e.Eventually(t, "target degraded", func() bool {
+		s, err := d.Status()
+		return err == nil && len(s.Targets) == 1 && s.Targets[0].State == "degraded" && strings.Contains(s.Targets[0].Reason, "Unauthorized")
+	})
+}
+
+// TestSignals: the first SIGTERM drains, for as long as there is hope, and the
+// second one ends it.
+func TestSignals(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	d := e2e.StartInformd(t, c.Kubeconfig(), "- {resource: namespaces}", "")
+	d.WaitForSync(1)
+	d.Stop()
+	if d.Err != nil {
+		t.Errorf("drained informd: %v", d.Err)
+	}
+	d = e2e.StartInformd(t, c.Kubeconfig(), "- {resource: namespaces}",
+		fmt.Sprintf(`- {name: dead, type: nats, servers: "nats://%s"}`, e2e.FreeAddress(t)))
+	d.WaitForSync(1)
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Eventually(t, "draining", func() bool { return strings.Contains(d.Stderr.String(), "stopping") })
+	select {
+	case <-d.Exited:
+		t.Error("informd did not wait for its sink")
+	default:
+	}
+	began := time.Now()
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-d.Exited
+	if code := d.Cmd.ProcessState.ExitCode(); code != 1 || time.Since(began) > 10*time.Second {
+		t.Errorf("exit %d after %v", code, time.Since(began))
+	}
+	if !strings.Contains(d.Stderr.String(), "events were not delivered") {
+		t.Error("nobody says that events were not delivered")
+	}
+}
+
+func TestOnce(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	path := e2e.WriteFile(t, "config.yaml", fmt.Sprintf("kubernetes: {kubeconfig: %q}\nresources: [{resource: namespaces}]\nsinks: [{name: out, type: stdout}]\njournal: {type: memory, dir: %q}\nadmin: {listen: \"\"}\n", c.Kubeconfig(), t.TempDir()))
+	stdout, stderr, code := e2e.RunInformd(t, "run", "--once", "--config", path)
+	if code != 0 || !strings.Contains(stdout, `"name":"kube-system"`) || !strings.Contains(stdout, `"op":"synced"`) {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}

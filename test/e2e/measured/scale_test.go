@@ -1,0 +1,187 @@
+package measured_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
+)
+
+const (
+	// liveAgain is how long informd may take to watch again after a start with
+	// many objects, all unchanged.
+	liveAgain = 5 * time.Second
+	restarts  = 3
+)
+
+// TestRestartWithManyObjects: with 100,000 objects in the journal, none of them
+// changed, informd watches again at once and emits nothing.
+func TestRestartWithManyObjects(t *testing.T) {
+	objects := e2e.Number(t, "E2E_OBJECTS", 100_000)
+	c := cluster.Start(t, cluster.Options{})
+	began := time.Now()
+	storeConfigMaps(t, c, objects)
+	t.Logf("%d objects created in %.1f s", objects, time.Since(began).Seconds())
+	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Resources: "- {resource: configmaps, namespaces: [many]}", Journal: e2e.LogJournal})
+	began = time.Now()
+	d.Start()
+	d.WaitForDelivery(objects + 2) // and the bounds of the snapshot
+	t.Logf("first sync took %.1f s; RSS %.1f MiB, peak %.1f MiB, %.0f bytes on disk per object",
+		time.Since(began).Seconds(), memory(d, "VmRSS"), memory(d, "VmHWM"), float64(d.DiskUse())/float64(objects))
+
+	best := time.Hour // other processes may slow down any single one
+	for range restarts {
+		d.Stop()
+		before := endOfFile(d)
+		began := time.Now()
+		d.Start()
+		poll := time.NewTicker(10 * time.Millisecond)
+		for end := began.Add(e2e.Patience); ; {
+			if s, err := d.Status(); err == nil && len(s.Targets) == 1 && s.Targets[0].State == "live" && s.Targets[0].Objects == objects {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("not live within %v", e2e.Patience)
+			}
+			<-poll.C
+		}
+		poll.Stop()
+		took := time.Since(began)
+		t.Logf("live after %.2f s, with %.0f ms of CPU; RSS %.1f MiB, peak %.1f MiB",
+			took.Seconds(), cpu(d).Seconds()*1000, memory(d, "VmRSS"), memory(d, "VmHWM"))
+		best = min(best, took)
+		d.WaitForLive(1)
+		if after := endOfFile(d); after != before {
+			t.Errorf("the file ended at %v, and ends at %v", before, after)
+		}
+	}
+	if best > liveAgain {
+		t.Errorf("live after %v at best, want at most %v", best, liveAgain)
+	}
+
+	w := e2e.NewWriter(dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), manyKind(), e2e.NewLedger(), 1)
+	before := endOfFile(d)
+	if err := w.Create(t.Context(), "one-more"); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Eventually(t, "one more", func() bool { return endOfFile(d) != before })
+	d.WaitForLive(1)
+	if after := endOfFile(d); after.size-before.size > 2048 {
+		t.Errorf("the file grew by %d bytes for one event", after.size-before.size)
+	}
+}
+
+func manyKind() e2e.Kind {
+	k := e2e.ConfigMapKind()
+	k.Namespace = "many"
+	return k
+}
+
+// storeConfigMaps puts objects of 1 KB into etcd.
+func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
+	t.Helper()
+	put := e2e.Directly(t, c)
+	content := strings.Repeat("configuration = \"value\"\n", 30)
+	created := time.Now().UTC().Format(time.RFC3339)
+	metadata := func(name string) map[string]any {
+		return map[string]any{"name": name, "uid": uuid.NewUUID(), "creationTimestamp": created}
+	}
+	namespace := map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata("many"), "spec": map[string]any{}, "status": map[string]any{"phase": "Active"}}
+	if err := put(t.Context(), "/registry/namespaces/many", namespace); err != nil {
+		t.Fatal(err)
+	}
+	e2e.InParallel(t, n, func(ctx context.Context, i int) error {
+		name := fmt.Sprintf("object-%d", i)
+		m := metadata(name)
+		m["namespace"] = "many"
+		return put(ctx, "/registry/configmaps/many/"+name, map[string]any{
+			"kind": "ConfigMap", "apiVersion": "v1", "metadata": m, "data": map[string]any{"content": content},
+		})
+	})
+}
+
+// fileEnd is where the file sink stands, over all of its files.
+type fileEnd struct {
+	files int
+	size  int64
+}
+
+func endOfFile(d *e2e.Informd) (end fileEnd) {
+	d.T.Helper()
+	names, err := filepath.Glob(d.EventsPath() + "*")
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			d.T.Fatal(err)
+		}
+		end.files++
+		end.size += info.Size()
+	}
+	return end
+}
+
+// TestManyTargets: 300 targets start within seconds, and so they do after the API
+// server was away; where the watch can go on there is no list.
+func TestManyTargets(t *testing.T) {
+	const targets, limit = 300, 15 * time.Second
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
+	namespaces := make([]string, targets)
+	create := func(name string) {
+		t.Helper()
+		for _, namespace := range namespaces {
+			k := e2e.ConfigMapKind()
+			k.Namespace = namespace
+			if err := e2e.NewWriter(client, k, e2e.NewLedger(), 1).Create(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range namespaces {
+		namespaces[i] = fmt.Sprintf("many-%d", i)
+		e2e.CreateNamespace(t, client, namespaces[i])
+	}
+	create("one")
+	d := e2e.NewInformd(t, e2e.Setup{
+		Kubeconfig: c.Kubeconfig(), Resources: "- {resource: configmaps, namespaces: [" + strings.Join(namespaces, ", ") + "]}", Journal: e2e.LogJournal,
+	})
+	began := time.Now()
+	d.Start()
+	d.WaitForLive(targets)
+	if took := time.Since(began); took > limit {
+		t.Errorf("%d targets were live after %v, want at most %v", targets, took, limit)
+	} else {
+		t.Logf("%d targets were live after %v", targets, took)
+	}
+	events := len(d.Records())
+	if err := c.APIServer(0).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.APIServer(0).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	create("two") // shows that every watch works
+	e2e.Eventually(t, "every target goes on", func() bool { return e2e.Count(d.Records()[events:], "added") == targets })
+	d.WaitForLive(targets)
+	if took := time.Since(began); took > limit {
+		t.Errorf("after a restart of the API server the targets were live after %v, want at most %v", took, limit)
+	} else {
+		t.Logf("after a restart of the API server the targets were live after %v, the writes included", took)
+	}
+	if again := e2e.Count(d.Records()[events:], "snapshot"); again > 0 {
+		t.Errorf("%d objects were announced again", again)
+	}
+}

@@ -1,0 +1,67 @@
+package watching_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
+)
+
+// An object in etcd becomes unreadable, and an administrator deletes its key. No request for a
+// revision between the two is ever answered, as etcd is not compacted. The resource goes on all the
+// same: the deletion comes, and what is new.
+func TestUnreadableObject(t *testing.T) {
+	const (
+		key = "/registry/configmaps/default/broken"
+		// The API server reads its storage again after up to 34 s, an error lasts after a minute, and
+		// the machine may be busy.
+		bound = 5 * time.Minute
+	)
+	t.Parallel() // it waits for minutes
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
+	configMaps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	for _, name := range []string{"broken", "same"} {
+		create(t, configMaps, name)
+	}
+	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Resources: "- {resource: configmaps, namespaces: [default]}"})
+	d.Start()
+	d.WaitForSync(1)
+
+	began := time.Now()
+	if err := c.Put(t.Context(), key, "garbage"); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(5 * time.Second) // as long as the repair takes
+	if err := c.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	create(t, configMaps, "later")
+	there := func(name string) bool {
+		_, ok := stateOf(d.Records(), true)["core/configmaps/"+name]
+		return ok
+	}
+	for time.Since(began) < bound && (there("broken") || !there("later")) {
+		<-time.After(100 * time.Millisecond)
+	}
+	if there("broken") || !there("later") || !there("same") {
+		t.Fatalf("after %v: broken %t, later %t, same %t", time.Since(began), there("broken"), there("later"), there("same"))
+	}
+	t.Logf("complete after %v", time.Since(began))
+	create(t, configMaps, "live")
+	e2e.Eventually(t, "a live event", func() bool { return there("live") })
+}
+
+func create(t *testing.T, client dynamic.ResourceInterface, name string) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
+	if _, err := client.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,162 @@
+package watching_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
+)
+
+// Values of a custom resource that no output may show: one at a path, one in the midst
+// of a text, and one that is cut out.
+const (
+	pathCanary    = "canary-at-a-path"
+	patternCanary = "AKIACANARYCANARY"
+	omittedCanary = "canary-cut-out"
+)
+
+// redactedRules name the canaries without holding them.
+const redactedRules = `- group: e2e.example.com
+  resource: vaults
+  omit: [spec.scratch]
+  redact: ["spec.users[].token", "/AKIA[A-Z]{12}/"]`
+
+func vaultKind() e2e.Kind {
+	k := e2e.CustomKind("vaults", false)
+	k.Fields = func(n int) map[string]any {
+		return map[string]any{"spec": map[string]any{
+			"n": int64(n), "scratch": omittedCanary, "note": "the key is " + patternCanary + ", keep it",
+			"users": []any{map[string]any{"name": "ann", "token": pathCanary}, map[string]any{"token": map[string]any{"value": pathCanary}}},
+		}}
+	}
+	k.Manifest = fmt.Sprintf(`{"spec":{"users":[{"token":"%s"}],"note":"%s","scratch":"%s"}}`, pathCanary, patternCanary, omittedCanary)
+	return k
+}
+
+// malformVaults breaks the frames of two objects.
+func malformVaults(line []byte) []byte {
+	text := string(line)
+	switch {
+	case strings.Contains(text, `"name":"broken-json"`):
+		text = strings.Replace(text, `"token":"`+pathCanary+`"`, `"token":`+pathCanary, 1)
+	case strings.Contains(text, `"name":"broken-uid"`):
+		text = strings.ReplaceAll(text, `"uid":`, `"uix":`)
+	}
+	return []byte(text)
+}
+
+// TestRedactedValuesNeverShow: the changes of an object come out, and what its entry
+// redacts nowhere, as with Secrets. What an entry omits is in no event and no journal.
+func TestRedactedValuesNeverShow(t *testing.T) {
+	t.Setenv("INFORMD_LOG_LEVEL", "debug")
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
+	vaults := vaultKind()
+	vaults.Install(t, client)
+	p := e2e.StartProxy(t, c.RESTConfig())
+	p.Set(func() { p.Mangle = malformVaults })
+	w := e2e.NewWriter(client, vaults, e2e.NewLedger(), 1)
+	for _, name := range []string{"existed", "refused"} {
+		if err := w.Create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Ledger.Begin()
+	h := e2e.StartHook(t)
+	h.Set(func(r e2e.Record) int {
+		if r.Name == "refused" {
+			return http.StatusBadRequest
+		}
+		return 0
+	})
+	d := e2e.NewInformd(t, e2e.Setup{
+		Kubeconfig: p.Kubeconfig, Resources: redactedRules, Journal: e2e.LogJournal,
+		Sinks: "- {name: screen, type: stdout, format: pretty}\n" + h.Sink(),
+	})
+	d.Start()
+	d.WaitForSync(1)
+	e2e.Eventually(t, "a watch", func() (begun bool) {
+		p.Set(func() { begun = p.Watches["vaults"] > 0 })
+		return begun
+	})
+	p.CutNow() // a watch that ends so soon is a line in the log at debug level
+	if err := w.Update(t.Context(), "existed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Delete(t.Context(), "existed", w.Alive["existed"]); err != nil {
+		t.Fatal(err)
+	}
+	broken := e2e.NewWriter(client, vaults, e2e.NewLedger(), 2)
+	for _, name := range []string{"broken-json", "broken-uid"} {
+		if err := broken.Create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Create(t.Context(), "last"); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Eventually(t, "all events", func() bool {
+		return e2e.Complete([]e2e.Kind{vaults}, d.Records(), w.Ledger) && strings.Contains(d.Stdout.String(), "default/last")
+	})
+	var letters string
+	e2e.Eventually(t, "a dead letter and the last event at the webhook", func() bool {
+		letters = e2e.ReadLetters(t, d, "hook")
+		return strings.Contains(letters, `"refused"`) && strings.Contains(received(h), `"name":"last"`)
+	})
+	checkVaults(t, d.Records())
+	source := e2e.ReadLetters(t, d, "source")
+	checkSecretLetters(t, source)
+	values := []string{pathCanary, patternCanary, omittedCanary}
+	for place, text := range map[string]string{"the letters of the webhook": letters, "the letters of the source": source, "the webhook": received(h)} {
+		for _, value := range values {
+			if text == "" || strings.Contains(text, value) {
+				t.Errorf("%s: shows %s, or nothing", place, value)
+			}
+		}
+	}
+	checkShowsNone(d, values)
+	checkJournalOnDisk(d, `"token":"hmac-sha256:`)
+}
+
+func received(h *e2e.Hook) string {
+	var b strings.Builder
+	for _, r := range h.Events(0) {
+		b.Write(r.Data.Object)
+	}
+	return b.String()
+}
+
+// checkVaults: the events of an object have the same hashes, its deletion included.
+func checkVaults(t *testing.T, records []e2e.Record) {
+	t.Helper()
+	var hashes []string
+	for _, r := range records {
+		if r.Name != "existed" {
+			continue
+		}
+		var o struct {
+			Spec struct {
+				Note    string
+				Scratch *string
+				Users   []struct{ Token string }
+			}
+		}
+		if err := json.Unmarshal(r.Data.Object, &o); err != nil || o.Spec.Scratch != nil || len(o.Spec.Users) != 2 {
+			t.Fatalf("%v: %s", err, r.Data.Object)
+		}
+		before, behind := strings.HasPrefix(o.Spec.Note, "the key is hmac-sha256:"), strings.HasSuffix(o.Spec.Note, ", keep it")
+		if !before || !behind {
+			t.Errorf("note %q", o.Spec.Note)
+		}
+		hashes = append(hashes, o.Spec.Users[0].Token+o.Spec.Users[1].Token+o.Spec.Note)
+	}
+	if len(hashes) != 3 || hashes[0] != hashes[1] || hashes[1] != hashes[2] || strings.Count(hashes[0], "hmac-sha256:") != 3 {
+		t.Errorf("hashes %q: want three that are equal", hashes)
+	}
+}

@@ -1,0 +1,218 @@
+package watching_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
+)
+
+func secretKind() e2e.Kind {
+	return e2e.Kind{
+		GVR: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret", Namespace: "default",
+		Fields:   func(int) map[string]any { return map[string]any{"data": map[string]any{"password": e2e.Canary}} },
+		Patch:    func(n int) string { return fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, n) },
+		Manifest: fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","stringData":{"password":"canary-value"},"data":{"password":"%s"}}`, e2e.Canary),
+	}
+}
+
+// malformedSecrets: what the proxy does to the frame of a Secret of that name. The
+// first two cannot be passed on; the third comes out, with its data as one hash.
+var malformedSecrets = map[string]*strings.Replacer{ //nolint:gochecknoglobals // a constant table
+	"broken-json":  strings.NewReplacer(`"password":"`+e2e.Canary+`"`, `"password":`+e2e.Canary),
+	"broken-uid":   strings.NewReplacer(`"uid":`, `"uix":`),
+	"strange-data": strings.NewReplacer(`"password":"`+e2e.Canary+`"`, `"password":["`+e2e.Canary+`"]`),
+}
+
+// TestSecretValuesNeverShow: a Secret's changes come out, its values nowhere, not
+// even when informd complains about it.
+func TestSecretValuesNeverShow(t *testing.T) {
+	t.Setenv("INFORMD_LOG_LEVEL", "debug")
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
+	p := e2e.StartProxy(t, c.RESTConfig())
+	p.Set(func() { p.Mangle = mangleSecrets })
+	w := e2e.NewWriter(client, secretKind(), e2e.NewLedger(), 1)
+	if err := w.Create(t.Context(), "existed"); err != nil {
+		t.Fatal(err)
+	}
+	w.Ledger.Begin()
+	d := e2e.NewInformd(t, e2e.Setup{
+		Kubeconfig: p.Kubeconfig, Resources: "- {resource: secrets}", Sinks: "- {name: screen, type: stdout, format: pretty}", Journal: e2e.LogJournal,
+	})
+	d.Start()
+	d.WaitForSync(1)
+	e2e.Eventually(t, "a watch", func() (begun bool) {
+		p.Set(func() { begun = p.Watches["secrets"] > 0 })
+		return begun
+	})
+	p.CutNow() // a watch that ends so soon is a line in the log at debug level
+	changeSecrets(t, w)
+	broken := e2e.NewWriter(client, secretKind(), e2e.NewLedger(), 2)
+	for name := range malformedSecrets {
+		if err := broken.Create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Create(t.Context(), "last"); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Eventually(t, "all events", func() bool {
+		return e2e.Complete([]e2e.Kind{w.Kind}, d.Records(), w.Ledger) && strings.Contains(d.Stdout.String(), "default/last")
+	})
+	checkHashes(t, d.Records())
+	checkStrangeData(t, d.Records())
+	checkSecretLetters(t, e2e.ReadLetters(t, d, "source"))
+	checkShowsNone(d, secretCanaries(t))
+	checkJournalOnDisk(d, `"password":"hmac-sha256:`)
+}
+
+// checkJournalOnDisk makes sure that the journal's files would show a value: they
+// show the hash of it.
+func checkJournalOnDisk(d *e2e.Informd, hash string) {
+	d.T.Helper()
+	shown := false
+	err := filepath.WalkDir(d.JournalDir(), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		shown = shown || strings.Contains(string(b), hash)
+		return err
+	})
+	if err != nil || !shown {
+		d.T.Errorf("no file below %s has the hash of a value, so that nothing is proven: %v", d.JournalDir(), err)
+	}
+}
+
+func mangleSecrets(line []byte) []byte {
+	for name, replacer := range malformedSecrets {
+		if strings.Contains(string(line), `"name":"`+name+`"`) {
+			return []byte(replacer.Replace(string(line)))
+		}
+	}
+	return line
+}
+
+// changeSecrets gives the Secret "live" a label, then another value, and deletes
+// what existed before.
+func changeSecrets(t *testing.T, w *e2e.Writer) {
+	t.Helper()
+	if err := w.Create(t.Context(), "live"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Update(t.Context(), "live"); err != nil {
+		t.Fatal(err)
+	}
+	w.Kind.Patch = func(int) string { return fmt.Sprintf(`{"data":{"password":"%s"}}`, e2e.OtherCanary) }
+	if err := w.Update(t.Context(), "live"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Delete(t.Context(), "existed", w.Alive["existed"]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkHashes(t *testing.T, records []e2e.Record) {
+	t.Helper()
+	var hashes []string
+	for _, r := range records {
+		if r.Name == "live" {
+			var o struct{ Data struct{ Password string } }
+			if err := json.Unmarshal(r.Data.Object, &o); err != nil {
+				t.Fatal(err)
+			}
+			hashes = append(hashes, o.Data.Password)
+		}
+	}
+	if len(hashes) != 3 || !strings.HasPrefix(hashes[0], "hmac-sha256:") || hashes[0] != hashes[1] || hashes[1] == hashes[2] {
+		t.Errorf("hashes %q: want the second to equal the first, and the third not", hashes)
+	}
+}
+
+func checkStrangeData(t *testing.T, records []e2e.Record) {
+	t.Helper()
+	i := slices.IndexFunc(records, func(r e2e.Record) bool { return r.Name == "strange-data" })
+	if i < 0 || !strings.Contains(string(records[i].Data.Object), `"data":"hmac-sha256:`) {
+		t.Error("a Secret whose data is not an object of strings did not come out with a hash of it")
+	}
+}
+
+// checkSecretLetters: the malformed Secrets are reported, without their bytes.
+func checkSecretLetters(t *testing.T, letters string) {
+	t.Helper()
+	for _, name := range []string{"broken-json", "broken-uid"} {
+		if !strings.Contains(letters, `"key":"default/`+name+` `) {
+			t.Errorf("no dead letter names %s: %s", name, letters)
+		}
+	}
+	for line := range strings.Lines(letters) {
+		var letter struct{ Raw []byte }
+		if err := json.Unmarshal([]byte(line), &letter); err != nil || letter.Raw != nil {
+			t.Errorf("dead letter of a Secret: %v, raw %q", err, letter.Raw)
+		}
+	}
+}
+
+// secretCanaries are the values of the Secrets, as the API holds them and plain.
+func secretCanaries(t *testing.T) (values []string) {
+	t.Helper()
+	for _, value := range []string{e2e.Canary, e2e.OtherCanary} {
+		plain, err := base64.StdEncoding.DecodeString(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value, string(plain))
+	}
+	return values
+}
+
+// checkShowsNone looks for values in all that informd has put out.
+func checkShowsNone(d *e2e.Informd, values []string) {
+	d.T.Helper()
+	places := map[string]string{"stdout": d.Stdout.String(), "the log": d.Stderr.String()}
+	for _, path := range []string{"/status", "/metrics"} {
+		body, _, err := d.Get(path)
+		if err != nil {
+			d.T.Fatal(err)
+		}
+		places[path] = string(body)
+	}
+	err := filepath.WalkDir(d.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if len(b) > 0 {
+			places[path] = string(b)
+		}
+		return err
+	})
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	for place, text := range places {
+		if text == "" {
+			d.T.Errorf("%s is empty, so that nothing is proven", place)
+		}
+		for _, value := range values {
+			if strings.Contains(text, value) {
+				d.T.Errorf("%s shows the value %s", place, value)
+			}
+		}
+	}
+	if log := d.Stderr.String(); !strings.Contains(log, "level=DEBUG") {
+		d.T.Errorf("the log is not at debug level: %s", log)
+	}
+}

@@ -72,3 +72,9 @@ func docsCommandProblem(args []string) string {
 	}
 	return ""
 }
+
+// isShell reports whether a block has commands. TestDocsRun runs those of "sh", and TestDocsCommands of test/helm
+// those of deploy/README.md and of "sh cluster". Nothing runs an illustration.
+func isShell(language string) bool {
+	return language == "sh" || language == "sh cluster" || language == "sh illustration"
+}

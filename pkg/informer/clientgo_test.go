@@ -16,8 +16,19 @@ import (
 )
 
 // clientGo returns the scenarios of client-go's tests by name, written again for this package. Tests
-// outside of tools/cache have their package before their name. docs/embedding.md lists those
-// that differ.
+// outside of tools/cache have their package before their name. These have no scenario:
+//
+//   - TestEventPanics, TestPanicPropagated: a panic does not leave the handler, and the next
+//     notification follows at once.
+//   - TestResyncCheckPeriod, TestListenerResyncPeriodsDelayed: each handler has exactly its period,
+//     and starts before the watch.
+//   - TestStoreResourceVersionWithNonMetaTransform: a transform must return an object; other
+//     results are counted in Malformed and skipped.
+//   - TestCacheWithTransformer, TestCacheTransactionShouldIndexErrors, TestWithStoreMetricsDefaulting:
+//     the store has no transform, transactions or metrics; the informer and Factory.Stats do.
+//   - TestFIFOCache, TestUndeltaStore: there is no such queue.
+//   - TestWatchListSemanticsSimple, TestUnSupportWatchListSemantics of both informers: the first
+//     list is read in pages, and never by a watch.
 func clientGo() map[string]func(*testing.T) {
 	all := make(map[string]func(*testing.T))
 	for _, of := range []map[string]func(*testing.T){

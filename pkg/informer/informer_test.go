@@ -210,23 +210,6 @@ func TestSecretsInClearAndMetadata(t *testing.T) {
 	}
 }
 
-// TestSlowHandler: it blocks its informer only, and no other handler of another one.
-func TestSlowHandler(t *testing.T) {
-	api := newFakeAPI(t)
-	factory, start := newFactory(t, api, informer.Options{QueueLimit: 2})
-	release := make(chan struct{})
-	handle(t, factory.ForResource(pods()).Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
-	var other recorder
-	handle(t, factory.ForResource(configs()).Informer(), &other)
-	start()
-	defer close(release)
-	for n := range 20 {
-		api.put("pods", "a", fmt.Sprint("p", n), nil)
-	}
-	api.put("configmaps", "a", "one", nil)
-	other.wants(t, "add one false")
-}
-
 func TestCoalesce(t *testing.T) {
 	api := newFakeAPI(t)
 	factory, start := newFactory(t, api, informer.Options{Coalesce: true})
@@ -254,34 +237,6 @@ func TestCoalesce(t *testing.T) {
 	})
 	close(release)
 	seen.wants(t, "add first false", "add busy false")
-}
-
-func TestPanickingHandler(t *testing.T) {
-	api := newFakeAPI(t)
-	factory, start := newFactory(t, api, informer.Options{})
-	i := factory.ForResource(pods()).Informer()
-	var seen recorder
-	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("no") }})
-	handle(t, i, &seen)
-	start()
-	api.put("pods", "a", "one", nil)
-	api.put("pods", "a", "two", nil)
-	seen.wants(t, "add one false", "add two false")
-	eventually(t, "two panics", func() bool { return factory.Stats(pods()).Panics == 2 })
-}
-
-func TestHandlersComeAndGo(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("pods", "a", "one", nil)
-	factory, start := newFactory(t, api, informer.Options{})
-	i := factory.ForResource(pods()).Informer()
-	start()
-	for range 500 {
-		r := handle(t, i, &recorder{})
-		if err := i.RemoveEventHandler(r); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func TestStopAndComeBack(t *testing.T) {

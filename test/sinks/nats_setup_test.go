@@ -260,22 +260,6 @@ func TestNATSDenied(t *testing.T) {
 	}
 }
 
-// TestNATSLeastPermissions grants what the package comment lists, and no more.
-func TestNATSLeastPermissions(t *testing.T) {
-	server := natsserver.Start(t, natsserver.Options{
-		Config: `authorization { users: [{user: root, password: r}, {user: u, password: p, permissions: {
-			publish: ["k8s.test.>", "$JS.API.STREAM.INFO.INFORMD_EVENTS", "$JS.API.STREAM.MSG.GET.INFORMD_EVENTS",
-				"$JS.API.DIRECT.GET.INFORMD_EVENTS.>", "$JS.API.STREAM.CREATE.INFORMD_EVENTS"],
-			subscribe: ["_INBOX.>"]}}] }`,
-		Connect: []client.Option{client.UserInfo("root", "r")},
-	})
-	url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
-	s := open(t, config(t, url, useJetStream))
-	events := sinktest.Events(20)
-	deliver(t, s, events)
-	wantOnce(t, jetStream(t, dial(t, server.URL(), client.UserInfo("root", "r"))), events)
-}
-
 func TestNATSWithoutJetStream(t *testing.T) {
 	server := natsserver.Start(t, natsserver.Options{
 		Config:  `accounts { WITH: {jetstream: enabled, users: [{user: root, password: r}]}, WITHOUT: {users: [{user: u, password: p}]} }`,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,65 +14,6 @@ import (
 	"github.com/informd/informd/test/cluster"
 	"github.com/informd/informd/test/e2e"
 )
-
-const twentyMistakes = `clutser: prod
-kubernetes: {kubeconfg: ""}
-resources:
-  - {group: apps, resource: Deployments}
-  - {resource: pods, mode: ful, labelSelector: "app in (", fieldSelector: "status.phase"}
-  - {resource: pods}
-  - {resource: ""}
-  - {resource: services, namespaces: shop, verison: v1}
-journal: {type: memmory}
-sinks:
-  - {name: out, type: stdot}
-  - {name: out, type: stdout, format: prety}
-  - {name: hook, type: webhook, url: "https://example.com", timeout: soon}
-  - {type: stdout}
-  - {name: arch, type: file, path: "", match: [{ops: [addded]}]}
-admin: {listen: nowhere}
-log: {level: loud}
-`
-
-func TestTwentyMistakes(t *testing.T) {
-	path := e2e.WriteFile(t, "config.yaml", twentyMistakes)
-	for _, command := range []string{"validate", "run"} {
-		_, stderr, code := e2e.RunInformd(t, command, "--config", path)
-		if code != 2 {
-			t.Errorf("%s: exit code %d, want 2", command, code)
-		}
-		located := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(path)+`:\d+:\d+: `).FindAllString(stderr, -1)
-		if len(located) != 20 {
-			t.Errorf("%s: %d located errors, want 20:\n%s", command, len(located), stderr)
-		}
-		for _, hint := range []string{`"cluster"`, `"kubeconfig"`, `"version"`, `"memory"`, `"stdout"`, `"added"`, "pretty"} {
-			if !strings.Contains(stderr, hint) {
-				t.Errorf("%s: nothing points to %s", command, hint)
-			}
-		}
-	}
-}
-
-func TestUsage(t *testing.T) {
-	for name, c := range map[string]struct {
-		args []string
-		code int
-		want string
-	}{
-		"unknown command": {[]string{"rnu"}, 2, "rnu"},
-		"unknown flag":    {[]string{"run", "--confg", "x"}, 2, "confg"},
-		"no such config":  {[]string{"run", "--config", "/nonexistent.yaml"}, 2, "/nonexistent.yaml"},
-		"version":         {[]string{"version"}, 0, "informd"},
-		"help":            {[]string{"--help"}, 0, "validate"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			stdout, stderr, code := e2e.RunInformd(t, c.args...)
-			if code != c.code || !strings.Contains(stdout+stderr, c.want) {
-				t.Errorf("exit %d, want %d and %q:\n%s%s", code, c.code, c.want, stdout, stderr)
-			}
-		})
-	}
-}
 
 // unreachable is the kubeconfig of an API server that is not there.
 func unreachable(t *testing.T) string {

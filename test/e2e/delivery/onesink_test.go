@@ -181,22 +181,6 @@ func killInResnapshot(t *testing.T, d *e2e.Informd, h *e2e.Hook, client dynamic.
 	checkStates(t, e2e.ConfigMapKind(), d.Records(), h.Events(before))
 }
 
-// TestResnapshotOfNothing: mistakes are refused, with what there is instead.
-func TestResnapshotOfNothing(t *testing.T) {
-	r := e2e.NewRig(t)
-	d := e2e.StartInformd(t, r.Cluster.Kubeconfig(), "- {resource: configmaps}", "")
-	d.WaitForSync(1)
-	for _, c := range []struct{ resource, sink, says string }{
-		{"configmaps", "nobody", `there is no sink "nobody" (sinks: all)`},
-		{"nothings", "all", `does not watch the resource "nothings" (watched resources: configmaps)`},
-	} {
-		output, code := d.Command("resnapshot", c.resource, "--sink", c.sink)
-		if code != 1 || !strings.Contains(output, c.says) {
-			t.Errorf("%s to %s: exit code %d: %s", c.resource, c.sink, code, output)
-		}
-	}
-}
-
 // TestNewSinkGetsWhatIsWatchedNow: resources and namespaces that the config has no more
 // are not in the snapshot of a sink that is added, with the reload or later; one that
 // is not served is.

@@ -61,6 +61,7 @@ func TestDocsRun(t *testing.T) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	write(t, kubeconfig, fmt.Sprintf(demoKubeconfig, server))
 	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("GORACE", promptExit)
 	withDaemon := startDocsDaemon(t, dir)
 
 	pages := docsPages(t)

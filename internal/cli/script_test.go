@@ -28,10 +28,14 @@ func TestScripts(t *testing.T) {
 			env.Defer(server.Close)
 			env.Setenv("ADMIN", server.Listener.Addr().String())
 			env.Setenv("DEAF", "127.0.0.1:1")
+			env.Setenv("GORACE", promptExit)
 			return nil
 		},
 	})
 }
+
+// promptExit is for the race detector, which makes each process sleep for a second before it ends.
+const promptExit = "atexit_sleep_ms=10"
 
 // exits is the command "exits <code> <program> [args...]": exec for a program that
 // ends with an exit code other than 0.

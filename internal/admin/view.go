@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,14 +103,16 @@ const (
 	// tailBeat is the time between two messages of a tail without events, so that both sides
 	// notice a broken connection.
 	tailBeat = 10 * time.Second
+	// tailBuffer is what is sent at once, in bytes; a larger event is sent alone.
+	tailBuffer = 64 << 10
 )
 
 // tail sends live events as server-sent events until the reader goes away, does not keep up, or
 // informd ends. The query has the fields of [tail.Filter], and perSecond: how many events a
 // second are sent at most, 0 for all. Messages beside events:
 //
-//   - "skipped" {"events":n}: so many events were left out because of perSecond; with
-//     a filter it may count events that the filter leaves out
+//   - "skipped" {"events":n}: so many events were left out because of perSecond, which leaves the
+//     newest; with a filter it may count events that the filter leaves out
 //   - "failed" {"events":n}: for so many events the condition failed
 //   - "end" {"reason":"…"}: the last message
 func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
@@ -131,7 +134,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer reader.Close()
-	sending := tailing{out: sse.New(w), wants: wants, most: perSecond}
+	sending := tailing{out: bufio.NewWriterSize(sse.New(w), tailBuffer), wants: wants, most: perSecond}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
@@ -141,95 +144,97 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 		s.dropSlow()
 	case errors.Is(err, tail.ErrBehind):
 		s.dropSlow()
-		_ = sending.notify("end", map[string]any{"reason": err.Error()}) // the reader may have gone
+		sending.message("end", fmt.Appendf(nil, `{"reason":%q}`, err))
+		_ = sending.out.Flush() // the reader may have gone
 	}
 	return nil // the status was sent
 }
 
 // tailing is one tail while it is sent.
 type tailing struct {
-	out   *sse.Writer
+	out   *bufio.Writer // keeps its first error for Flush
 	wants *tail.Wants
 	most  int // per second, 0 for all
 
 	second        time.Time // the beginning of the current one
 	sent          int       // in this second
-	skipped       uint64    // in all
-	missed        uint64    // by the reader, in all
-	toldOf, wrong uint64    // of skipped and of failed conditions, when last told
+	skipped       uint64    // in all, without what the reader missed
+	toldOf, wrong uint64    // of events not shown and of failed conditions, when last told
 }
 
 // run sends until there is an error: that of ctx, of the reader, or of the connection.
 func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
-	if err := t.out.Beat(); err != nil { // the reader learns that it has begun
-		return err
-	}
+	t.beat() // the reader learns that it has begun
 	for {
+		if err := t.out.Flush(); err != nil {
+			return err
+		}
+		if err := t.rest(ctx); err != nil {
+			return err
+		}
 		limited, cancel := context.WithTimeout(ctx, tailBeat)
 		lines, err := reader.Next(limited)
 		cancel()
 		switch {
 		case err == nil:
-			err = t.out.Send(t.messages(lines))
-			t.missed = reader.Missed
+			t.events(lines)
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			err = t.out.Beat()
-		}
-		if err == nil {
-			err = t.report()
-		}
-		if err != nil {
+			t.beat()
+		default:
 			return err
 		}
-		if t.most > 0 {
-			pause := time.NewTimer(tailPause)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+		t.report(reader.Missed)
 	}
 }
 
-// messages are the events to send.
-func (t *tailing) messages(lines []tail.Line) (text []byte) {
-	for _, l := range lines {
+// rest waits after a message of a tail with a limit, to the end of the second if the limit is reached.
+func (t *tailing) rest(ctx context.Context) error {
+	if t.most == 0 {
+		return nil
+	}
+	pause := tailPause
+	if t.sent >= t.most {
+		pause = max(pause, time.Until(t.second.Add(time.Second)))
+	}
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// events sends as many of the newest events as the limit allows.
+func (t *tailing) events(lines []*tail.Line) {
+	if t.most > 0 {
 		if now := time.Now(); now.Sub(t.second) >= time.Second {
 			t.second, t.sent = now, 0
 		}
-		if t.most > 0 && t.sent >= t.most {
-			t.skipped++
-			continue
-		}
-		t.sent++
-		text = sse.Append(text, "", l.JSON)
+		out := max(0, len(lines)-(t.most-t.sent))
+		clear(lines[:out]) // else they stay in memory while the reader is slow
+		lines = lines[out:]
+		t.skipped += uint64(out)
+		t.sent += len(lines)
 	}
-	return text
+	for _, l := range lines {
+		t.message("", l.JSON)
+	}
 }
 
-// report tells of events that were not shown.
-func (t *tailing) report() error {
-	if out := t.skipped + t.missed; out > t.toldOf {
-		if err := t.notify("skipped", map[string]any{"events": out}); err != nil {
-			return err
-		}
+// report tells of events that were not shown. Missed are those that the reader did not keep up with, in all.
+func (t *tailing) report(missed uint64) {
+	if out := t.skipped + missed; out > t.toldOf {
+		t.message("skipped", fmt.Appendf(nil, `{"events":%d}`, out))
 		t.toldOf = out
 	}
 	if failed := t.wants.Failed.Load(); failed > t.wrong {
-		if err := t.notify("failed", map[string]any{"events": failed}); err != nil {
-			return err
-		}
+		t.message("failed", fmt.Appendf(nil, `{"events":%d}`, failed))
 		t.wrong = failed
 	}
-	return nil
 }
 
-// notify sends a message that is no event.
-func (t *tailing) notify(kind string, what map[string]any) error {
-	text, err := json.Marshal(what)
-	if err != nil {
-		return fmt.Errorf("notify of %s: %w", kind, err)
-	}
-	return t.out.Send(sse.Append(nil, kind, text))
+func (t *tailing) beat() { _, _ = t.out.WriteString(sse.Beat) }
+
+func (t *tailing) message(kind string, data []byte) {
+	_, _ = t.out.Write(sse.Append(t.out.AvailableBuffer(), kind, data))
 }

@@ -90,6 +90,7 @@ func TestTailShowsWhatIsWanted(t *testing.T) {
 	}
 }
 
+// TestTailWithARate shows the newest events, and says how many it does not show.
 func TestTailWithARate(t *testing.T) {
 	asked, o := &operator{}, options()
 	o.Operator, o.TokenFile = asked, tokenFile(t)
@@ -99,7 +100,7 @@ func TestTailWithARate(t *testing.T) {
 	for range 4 {
 		got = append(got, tail.message())
 	}
-	if !strings.Contains(got[0], "u:1") || !strings.Contains(got[1], "u:2") || got[2] != "event: skipped" || got[3] != `data: {"events":3}` {
+	if !strings.Contains(got[0], "u:4") || !strings.Contains(got[1], "u:5") || got[2] != "event: skipped" || got[3] != `data: {"events":3}` {
 		t.Errorf("the tail shows %q", got)
 	}
 }

@@ -65,12 +65,12 @@ type Stream struct {
 	at   time.Time
 }
 
-// now returns the state, at most half an interval old.
+// now returns a message with the state, at most half an interval old.
 func (s *Stream) now() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.at) >= Interval/2 {
-		s.last = s.Render()
+		s.last = sse.Append(nil, "", s.Render())
 		s.at = time.Now()
 	}
 	return s.last
@@ -82,7 +82,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
-		if err := out.Send(sse.Append(nil, "", s.now())); err != nil {
+		if _, err := out.Write(s.now()); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				s.Dropped()
 			}

@@ -12,6 +12,9 @@ import (
 // [os.ErrDeadlineExceeded].
 const Patience = 10 * time.Second
 
+// Beat is a comment, with which both sides notice a broken connection.
+const Beat = ":\n\n"
+
 // Writer sends messages to one reader. It belongs to one goroutine.
 type Writer struct {
 	w       http.ResponseWriter
@@ -35,25 +38,19 @@ func Append(dst []byte, kind string, data []byte) []byte {
 	return append(append(append(dst, "data: "...), data...), "\n\n"...)
 }
 
-// Beat sends a comment, so that both sides notice a broken connection.
-func (s *Writer) Beat() error { return s.Send([]byte(":\n\n")) }
-
-// Send sends whole messages at once. It blocks for at most [Patience].
-func (s *Writer) Send(messages []byte) error {
-	if len(messages) == 0 {
-		return nil
-	}
+// Write sends whole messages at once. It blocks for at most [Patience].
+func (s *Writer) Write(messages []byte) (int, error) {
 	if err := s.control.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
-		return fmt.Errorf("limit the time of a write: %w", err)
+		return 0, fmt.Errorf("limit the time of a write: %w", err)
 	}
 	if _, err := s.w.Write(messages); err != nil {
-		return fmt.Errorf("send events: %w", err)
+		return 0, fmt.Errorf("send events: %w", err)
 	}
 	if err := s.control.Flush(); err != nil {
-		return fmt.Errorf("send events: %w", err)
+		return 0, fmt.Errorf("send events: %w", err)
 	}
 	if err := s.control.SetWriteDeadline(time.Time{}); err != nil { // else HTTP/2 ends an idle stream
-		return fmt.Errorf("end the limit of the time of a write: %w", err)
+		return 0, fmt.Errorf("end the limit of the time of a write: %w", err)
 	}
-	return nil
+	return len(messages), nil
 }

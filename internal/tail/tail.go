@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -42,7 +43,7 @@ type Feed struct {
 	open atomic.Int32 // readers
 
 	mu    sync.Mutex
-	lines []Line
+	lines []*Line
 	first uint64 // the number of lines[0]
 	bytes int
 	// news is closed when lines are added.
@@ -59,8 +60,10 @@ func (f *Feed) Publish(events []event.Event) {
 		return
 	}
 	lines := make([]Line, len(events))
+	added := make([]*Line, len(events))
 	for i := range events {
 		text := events[i].AppendJSON(make([]byte, 0, events[i].Size()+attributeBytes))
+		added[i] = &lines[i]
 		lines[i] = Line{Event: events[i], JSON: display.JSON(text)}
 		if n := len(events[i].Data); n > 0 {
 			end := len(text) - 1 // the data ends before the last brace
@@ -69,14 +72,14 @@ func (f *Feed) Publish(events []event.Event) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lines = append(f.lines, lines...)
+	f.lines = append(f.lines, added...)
 	for i := range lines {
 		f.bytes += len(lines[i].JSON)
 	}
 	old := 0
 	for ; f.bytes > keptBytes || len(f.lines)-old > keptEvents; old++ {
 		f.bytes -= len(f.lines[old].JSON)
-		f.lines[old] = Line{}
+		f.lines[old] = nil
 	}
 	f.lines = f.lines[old:]
 	f.first += uint64(old)
@@ -138,14 +141,15 @@ func (r *Reader) Close() {
 	f.lines, f.bytes = nil, 0
 }
 
-// Next waits for events that the reader wants, and returns some of them, at least one. Its
+// Next waits for events that the reader wants, and returns all that the feed keeps, at least one. Its
 // errors are that of ctx and [ErrBehind].
-func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
+func (r *Reader) Next(ctx context.Context) ([]*Line, error) {
 	for {
 		lines, news, err := r.take()
 		if err != nil {
 			return nil, err
 		}
+		found := lines[:0]
 		for n, l := range lines {
 			if ctx.Err() != nil { // conditions take time
 				r.next -= uint64(len(lines) - n)
@@ -172,11 +176,8 @@ func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
 	}
 }
 
-// atOnce bounds the events of one take.
-const atOnce = 4096
-
 // take returns the next lines, or if there are none, what is closed when there are some.
-func (r *Reader) take() ([]Line, <-chan struct{}, error) {
+func (r *Reader) take() ([]*Line, <-chan struct{}, error) {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,9 +189,7 @@ func (r *Reader) take() ([]Line, <-chan struct{}, error) {
 	default:
 		return nil, nil, ErrBehind
 	}
-	from := int(r.next - f.first)
-	lines := append([]Line(nil), f.lines[from:min(len(f.lines), from+atOnce)]...)
-	if len(lines) > 0 {
+	if lines := slices.Clone(f.lines[r.next-f.first:]); len(lines) > 0 {
 		r.next += uint64(len(lines))
 		return lines, nil, nil
 	}

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 const (
 	openPages = 50
 	pagesRate = 1_000 // events/s
+	shownRate = 50    // events/s that a page shows at most
 )
 
 // pagesRun is informd with a sink, without and with open pages.
@@ -56,32 +58,42 @@ func (b *bench) pages(ctx context.Context) (err error) {
 	}
 	reading, closePages := context.WithCancel(ctx)
 	defer closePages()
-	open := openAll(reading, filepath.Join(filepath.Dir(c.log), "admin.sock"))
+	pages := openAll(reading, filepath.Join(filepath.Dir(c.log), "admin.sock"))
 	if err := pause(ctx, before); err != nil {
 		return err
 	}
+	shown := pages.shown.Load()
 	if b.withPages, err = c.watched(ctx, period); err != nil {
 		return err
 	}
-	if n := open.Load(); n != 2*openPages {
+	if n := pages.open.Load(); n != 2*openPages {
 		return fmt.Errorf("%d streams are open, want 2 for each of %d pages", n, openPages)
+	}
+	if n, want := pages.shown.Load()-shown, int64(openPages*shownRate*period.Seconds()/2); n < want {
+		return fmt.Errorf("%d pages show %d events in %v, want at least %d", openPages, n, period, want)
 	}
 	b.say("%d pages: %.0f%% of one core, %.0f MiB, lag %.0f; without: %.0f%%, %.0f MiB, lag %.0f", openPages,
 		b.withPages.Share, b.withPages.RSS, b.withPages.Lag, b.withoutPages.Share, b.withoutPages.RSS, b.withoutPages.Lag)
 	return nil
 }
 
-// openAll reads what 50 pages read, and counts the streams that are open.
-func openAll(ctx context.Context, socket string) *atomic.Int64 {
+// opened are the pages of openAll.
+type opened struct {
+	// open counts the streams that are open, shown the events of all tails.
+	open, shown atomic.Int64
+}
+
+// openAll reads what 50 pages read, until ctx ends or informd drops them.
+func openAll(ctx context.Context, socket string) *opened {
 	web := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 		DisableKeepAlives: true, MaxConnsPerHost: 2 * openPages,
 	}}
-	open := new(atomic.Int64)
+	pages := new(opened)
 	for i := range 2 * openPages {
-		path := []string{"/page/status", "/tail?perSecond=50"}[i%2]
+		path := []string{"/page/status", fmt.Sprintf("/tail?perSecond=%d", shownRate)}[i%2]
 		go func() {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://informd"+path, http.NoBody)
 			if err != nil {
@@ -93,13 +105,19 @@ func openAll(ctx context.Context, socket string) *atomic.Int64 {
 			}
 			defer answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
-				open.Add(1)
-				defer open.Add(-1)
+				pages.open.Add(1)
+				defer pages.open.Add(-1)
 			}
-			_, _ = io.Copy(io.Discard, answer.Body) // until ctx ends, or informd drops it
+			lines := bufio.NewScanner(answer.Body)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				if bytes.HasPrefix(lines.Bytes(), []byte(`data: {"specversion"`)) {
+					pages.shown.Add(1)
+				}
+			}
 		}()
 	}
-	return open
+	return pages
 }
 
 // watched measures a client for some time.

@@ -179,7 +179,9 @@ func TestMoves(t *testing.T) {
 		return config.Sink{Type: "file", Options: &file.Config{Path: path}}
 	}
 	hook := func(url string) config.Sink {
-		return config.Sink{Type: "webhook", Options: &webhook.Config{URL: sink.NewSecret(url)}}
+		options := new(webhook.Config)
+		options.URL = sink.NewSecret(url)
+		return config.Sink{Type: "webhook", Options: options}
 	}
 	bus := func(prefix string, stream bool) config.Sink {
 		return config.Sink{Type: "nats", Options: &nats.Config{SubjectPrefix: prefix, JetStream: stream}}

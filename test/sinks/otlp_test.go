@@ -229,6 +229,25 @@ func compareWithRendered(t *testing.T, c *otlp.Config, events []event.Event, rec
 	}
 }
 
+// TestCollectorAtAnotherPort: the error of a protocol that is not that of the port says what to check.
+func TestCollectorAtAnotherPort(t *testing.T) {
+	server := otelcollector.Start(t, otelcollector.Options{})
+	for address, protocol := range map[string]otlp.Protocol{
+		server.GRPC(): otlp.HTTP,
+		server.HTTP(): otlp.GRPC,
+		strings.Replace(server.HTTP(), "http:", "https:", 1): otlp.HTTP,
+		strings.Replace(server.GRPC(), "http:", "https:", 1): otlp.GRPC,
+	} {
+		s := openOTLP(t, otlpConfig(t, address, func(c *otlp.Config) { c.Protocol = protocol }))
+		for range 2 {
+			_, err := s.Write(t.Context(), sinktest.Events(1))
+			if err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) || !strings.Contains(err.Error(), "check url and protocol") {
+				t.Errorf("%s with protocol: %s: %v", address, protocol, err)
+			}
+		}
+	}
+}
+
 // service is an endpoint of grpc-go.
 type service struct {
 	collector.UnimplementedLogsServiceServer

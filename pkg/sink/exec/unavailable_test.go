@@ -33,16 +33,16 @@ func TestProgramThatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "handler.sh")
-			write1 := func(text string) {
+			save := func(text string) {
 				if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			write1("exec cat >/dev/null")
+			save("exec cat >/dev/null")
 			s := open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", script), sinktest.Env(t))
 			defer shut(t, s)
 			deliver(t, s, sinktest.Events(3))
-			if write1(c.script); c.script == "" {
+			if save(c.script); c.script == "" {
 				if err := os.Remove(script); err != nil {
 					t.Fatal(err)
 				}

@@ -1,134 +1,82 @@
 package otlp
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
-// concern is what a refusal is about, and with it how often informd tries again.
-type concern int
-
-const (
-	// ofEndpoint: the endpoint is busy or down, or a configuration is wrong. No limit.
-	ofEndpoint concern = iota
-	// ofEvents: the events can never be accepted, if the endpoint accepts others.
-	ofEvents
-	// ofSize: the events can never be accepted.
-	ofSize
-	// unclear: a few times.
-	unclear
-)
-
-// refusal is an answer that does not accept all events of a request.
-type refusal struct {
-	what   string // the answer, for people
-	about  concern
-	after  time.Duration // the pause that the endpoint asks for
-	events int           // in the request
-	answer []byte        // the words of the endpoint
-}
-
-// refused makes the error of a refusal. Of several events a permanent error, or an unknown one,
-// only says that they must go one by one.
-func (s *exporter) refused(r refusal) error {
-	hint := ""
-	permanent := r.about == ofSize || r.about == ofEvents && (r.events > 1 || s.trust.Refused())
-	if r.about == ofEvents && !permanent {
-		hint = "; it has accepted nothing else lately, so the event need not be at fault: check url, headers, auth and the endpoint"
-	}
-	err := fmt.Errorf("post to %s: the endpoint %s%s", endpoint.Where(s.url), r.what, hint)
-	err = sink.WithAnswer(err, s.excerpt(r.answer))
-	switch {
-	case permanent:
-		return sink.Permanent(err)
-	case r.after > 0:
-		err = sink.WithRetryAfter(err, r.after)
-	}
-	if hint != "" || r.about == unclear {
-		err = sink.Unknown(err)
-	}
-	return err
-}
-
-func (s *exporter) excerpt(answer []byte) string {
-	return endpoint.Excerpt(answer, s.url, s.config.Headers, s.config.Auth)
-}
+var errForeign = errors.New("read answer: it is not one of OTLP")
 
 // refusedByStatus makes an error of an answer that is not 2xx. With gRPC it is one of a proxy, or
-// of a server that is none of gRPC.
-func (s *exporter) refusedByStatus(response *http.Response, answer []byte, events int) error {
-	code, advice := response.StatusCode, ""
-	r := refusal{events: events, answer: answer, after: endpoint.RetryAfter(response.Header, time.Now()), about: unclear}
-	switch {
-	case code == http.StatusRequestEntityTooLarge && s.config.Protocol == HTTP:
-		r.about = ofSize
-	case (code == http.StatusBadRequest || code == http.StatusUnprocessableEntity) && s.config.Protocol == HTTP:
-		r.about = ofEvents
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		s.credential.Refused()
-		r.about, advice = ofEndpoint, "; check headers and auth"
-	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
-		r.about, advice = ofEndpoint, "; check url and protocol: the endpoint must take logs at "+s.path()
-	case code == http.StatusUnsupportedMediaType:
-		r.about, advice = ofEndpoint, "; the endpoint must accept protocol buffers with the compression "+string(s.config.Compression)
-	case code/100 == 3:
-		r.about, advice = ofEndpoint, fmt.Sprintf(" (to %s); redirects are not followed, set url to the address of the endpoint", endpoint.RedirectHost(response))
-	case code/100 == 1, endpoint.OfEndpoint(code),
-		code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		r.about = ofEndpoint
+// of a server that is none of gRPC, and not about the events. Of 5xx, OTLP permits to repeat three.
+func (s *exporter) refusedByStatus(answer *endpoint.Answer, events int) error {
+	r := s.Status(answer, events)
+	code := answer.StatusCode
+	again := code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
+	if code/100 == 5 && !again || s.config.Protocol == GRPC && r.About != endpoint.OfEndpoint {
+		r.About = endpoint.Unclear
 	}
-	r.what = fmt.Sprintf("answers %d %s%s", code, http.StatusText(code), advice)
-	return s.refused(r)
-}
-
-func (s *exporter) path() string {
-	if s.config.Protocol == GRPC {
-		return exportPath
-	}
-	return logsPath
+	return s.Refused(r)
 }
 
 // accepted reads the message of an answer that accepts the request, as a whole or in part: an
 // ExportLogsServiceResponse. It has the number of the refused events and not which they are.
 // OTLP forbids to repeat such a request. informd does so nevertheless, event by event, because
-// it must know the refused events; the others arrive twice with their id.
-func (s *exporter) accepted(answer []byte, events int) error {
-	rejected, words, err := partialSuccess(answer)
+// it must know the refused events; the others arrive twice with their id. A message of another kind
+// refuses nothing: no exporter repeats the request then, and it would be answered so without end.
+func (s *exporter) accepted(answer *endpoint.Answer, message []byte, events int) error {
+	rejected, words, err := partialSuccess(message, answer.Header.Get("Content-Type"))
+	if rejected < int64(events) {
+		s.Accepted()
+	}
 	switch {
 	case err != nil:
-		return s.refused(refusal{what: "answers with something else than OTLP; check url and protocol", events: events})
-	case rejected <= 0:
-		s.trust.Accepted()
-		s.warn(words)
-		return nil
-	case rejected < int64(events):
-		s.trust.Accepted()
+		s.warnings.Do(func() {
+			s.logger.Warn("the endpoint accepts the records with an answer that is not one of OTLP, they stay delivered; "+
+				"check that url and protocol are those of an endpoint of OTLP", "status", answer.StatusCode, "answer", s.Excerpt(message))
+		})
+	case rejected > 0:
+		return s.Refused(endpoint.Refusal{
+			What: fmt.Sprintf("rejects %d of %d records", rejected, events), About: endpoint.OfEvents, Events: events, Answer: []byte(words),
+		})
+	case words != "": // now and then: it may say it each time
+		s.warnings.Do(func() {
+			s.logger.Warn("the endpoint has accepted the records with a warning, they stay delivered", "answer", s.Excerpt([]byte(words)))
+		})
 	}
-	return s.refused(refusal{
-		what: fmt.Sprintf("rejects %d of %d records", rejected, events), about: ofEvents, events: events, answer: []byte(words),
-	})
+	return nil
 }
 
-// warn logs what the endpoint says beside accepting everything, now and then: it may say it each time.
-func (s *exporter) warn(words string) {
-	if words == "" {
-		return
+// partialSuccess reads an ExportLogsServiceResponse, whose generated type would link all of gRPC. Some
+// endpoints answer in JSON whatever they are sent.
+func partialSuccess(message []byte, contentType string) (rejected int64, words string, err error) {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case len(message) == 0:
+		return 0, "", nil
+	case kind == "application/json":
+		var said struct {
+			PartialSuccess struct {
+				RejectedLogRecords json.Number // OTLP has it as a text
+				ErrorMessage       string
+			}
+		}
+		if json.Unmarshal(message, &said) != nil {
+			return 0, "", errForeign
+		}
+		rejected, _ := said.PartialSuccess.RejectedLogRecords.Int64() // 0 if it is absent
+		return rejected, said.PartialSuccess.ErrorMessage, nil
+	case kind != "application/x-protobuf" && kind != "application/grpc" && kind != "application/grpc+proto":
+		return 0, "", errForeign
 	}
-	s.warnings.Do(func() {
-		s.logger.Warn("the endpoint has accepted the records with a warning, they stay delivered", "answer", s.excerpt([]byte(words)))
-	})
-}
-
-// partialSuccess reads an ExportLogsServiceResponse. Its generated type would link all of gRPC.
-func partialSuccess(response []byte) (rejected int64, words string, err error) {
-	_, partial, err := field(response, 1)
+	_, partial, err := field(message, 1)
 	if err != nil {
 		return 0, "", err
 	}
@@ -145,7 +93,7 @@ func field(message []byte, wanted protowire.Number) (number uint64, inner []byte
 	for len(message) > 0 {
 		name, kind, size := protowire.ConsumeField(message)
 		if size < 0 {
-			return 0, nil, errors.New("read answer: not protocol buffers")
+			return 0, nil, errForeign
 		}
 		if value := message[protowire.SizeTag(name):]; name == wanted && kind == protowire.VarintType {
 			number, _ = protowire.ConsumeVarint(value)

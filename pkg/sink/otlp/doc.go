@@ -26,6 +26,8 @@
 //
 // # Answers
 //
+//   - Over HTTP, 2xx accepts the request. If the message is none of OTLP, as that of a proxy, the
+//     log has a warning: other exporters do not repeat such a request either.
 //   - A request that is accepted in part has the number of the refused records, but does not
 //     say which they are. The sink sends these events again, one by one: an accepted one
 //     arrives twice with the same id, a refused one is permanent.

@@ -1,72 +1,37 @@
 package otlp
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
-	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
 // exporter is an open endpoint. Write may be called concurrently.
 type exporter struct {
-	config     *Config
-	url        *url.URL
-	target     string // the address of the requests
-	agent      string
-	logger     *slog.Logger
-	encoder    *compress.Encoder
-	credential *endpoint.Credential
-	client     *endpoint.Client
-	trust      endpoint.Trust
-	warnings   rate.Sometimes // of the endpoint, in the log
+	*endpoint.Endpoint
+
+	config   *Config
+	logger   *slog.Logger
+	warnings rate.Sometimes // about the endpoint, in the log
 }
 
 // Write implements [sink.Sink]: request after request, each with as many events as
 // [Config.MaxRequestBytes] permits.
 func (s *exporter) Write(ctx context.Context, batch []event.Event) (int, error) {
-	if len(batch) == 0 {
-		return 0, nil
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	done, single := 0, 0 // batch[:single] goes one by one
-	for done < len(batch) {
-		end := len(batch)
-		if done < single {
-			end = done + 1
-		}
-		message, n, err := s.message(batch[done:end])
+	return endpoint.Write(ctx, batch, func(events []event.Event) (int, error) {
+		message, n, err := s.message(events)
 		if err != nil {
-			return done, err
+			return 0, err
 		}
-		err = s.export(ctx, message, n)
-		if (sink.IsPermanent(err) || sink.IsUnknown(err)) && n > 1 {
-			single = done + n // one of them is at fault; find out which
-			continue
-		}
-		if err != nil {
-			return done, err
-		}
-		done += n
-	}
-	return done, nil
-}
-
-// Close implements [sink.Sink]. There is nothing to wait for.
-func (s *exporter) Close(context.Context) error {
-	s.client.Close()
-	return nil
+		return n, s.export(ctx, message, n)
+	})
 }
 
 // message encodes the first n of the events, as many as a request may have, at least one. Its
@@ -84,65 +49,44 @@ func (s *exporter) message(events []event.Event) (message []byte, n int, err err
 
 // export sends one request with that many events and judges the answer.
 func (s *exporter) export(ctx context.Context, message []byte, events int) error {
-	attempt, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	request, err := s.request(attempt, message)
+	request, err := s.request(message)
 	if err != nil {
 		return err
 	}
-	response, err := s.client.Send(request)
-	if err != nil {
-		return s.client.Explain(ctx, attempt, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusSwitchingProtocols { // whose body is the connection
-		return s.refusedByStatus(response, nil, events)
-	}
-	answer, err := endpoint.ReadAnswer(response.Body)
+	answer, err := s.Post(ctx, request, s.config.Timeout)
 	switch {
-	case response.StatusCode/100 != 2:
-		return s.refusedByStatus(response, answer, events)
-	case err != nil: // a part of the answer could look like an acceptance
-		return s.client.Explain(ctx, attempt, err)
+	case err != nil:
+		return err
+	case answer.StatusCode/100 != 2:
+		return s.refusedByStatus(answer, events)
+	case answer.Cut != nil: // a part of the answer could look like an acceptance
+		return answer.Cut
 	case s.config.Protocol == GRPC:
-		return s.answeredByGRPC(response, answer, events)
+		return s.answeredByGRPC(answer, events)
 	}
-	return s.accepted(answer, events)
+	return s.accepted(answer, answer.Text, events)
 }
 
-// request makes the request. Its body is a copy of what the events have: the transport may still
-// read it when Write has returned.
-func (s *exporter) request(ctx context.Context, message []byte) (*http.Request, error) {
-	authorization, err := s.credential.Header()
-	if err != nil {
-		return nil, err
-	}
-	body, err := s.encoder.Encode(message)
-	if err != nil {
-		return nil, err
-	}
-	header := http.Header{"Content-Type": {"application/x-protobuf"}}
-	compressed, encoding := s.config.Compression.Suffix() != "", "Content-Encoding"
+// path is where the endpoint takes logs, below the path of url.
+func (s *exporter) path() string {
 	if s.config.Protocol == GRPC {
-		body, encoding = frame(body, compressed), "Grpc-Encoding"
-		header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+		return exportPath
 	}
-	if compressed {
-		header.Set(encoding, string(s.config.Compression))
+	return logsPath
+}
+
+// request makes the request with a message.
+func (s *exporter) request(message []byte) (*http.Request, error) {
+	header, encoding := http.Header{"Content-Type": {"application/x-protobuf"}}, "Content-Encoding"
+	if s.config.Protocol == GRPC {
+		header, encoding = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}, "Grpc-Encoding"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(body))
+	body, err := s.Compress(message, header, encoding)
 	if err != nil {
-		return nil, errors.New("make request: url is not an address") // err would show it
+		return nil, err
 	}
-	request.Header = header
-	for name, value := range s.config.Headers {
-		header.Set(name, value.Reveal())
+	if s.config.Protocol == GRPC {
+		body = frame(body, header.Get(encoding) != "")
 	}
-	if authorization != "" {
-		header.Set("Authorization", authorization)
-	}
-	if header.Get("User-Agent") == "" {
-		header.Set("User-Agent", s.agent)
-	}
-	return request, nil
+	return s.Request(s.URL.JoinPath(s.path()), header, body)
 }

@@ -173,13 +173,13 @@ func TestPartialSuccess(t *testing.T) {
 			bad := events[3].Name
 			e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
 				refused := 0
-				for _, one := range flat(r.data) {
+				for _, one := range flat(decode(t, r)) {
 					if one.attributes["k8s.object.name"] == bad {
 						refused++
 					}
 				}
 				accept(w, r, partly(refused, "no"))
-				return len(flat(r.data)) > refused
+				return len(flat(decode(t, r))) > refused
 			})
 			s := open(t, e.URL, change)
 			n, kind, err := write(t, s, events)
@@ -190,7 +190,7 @@ func TestPartialSuccess(t *testing.T) {
 				t.Fatalf("%d events of the others: %v", n, err)
 			}
 			got := map[string]bool{}
-			for _, r := range e.records(t) {
+			for _, r := range records(t, e) {
 				got[r.Attributes["id"]] = true
 			}
 			for i := range events {
@@ -232,7 +232,7 @@ func TestWarnings(t *testing.T) {
 // the records, makes ten dead letters at most.
 func TestNothingIsAccepted(t *testing.T) {
 	e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
-		accept(w, r, partly(len(flat(r.data)), "no tenant"))
+		accept(w, r, partly(len(flat(decode(t, r))), "no tenant"))
 		return false
 	})
 	if n, kind, err := write(t, open(t, e.URL, nil), sinktest.Events(5)); n != 0 || kind != "unknown" {
@@ -255,20 +255,20 @@ func TestMaxRequestBytes(t *testing.T) {
 			if n, _, err := write(t, s, events); n != len(events) {
 				t.Fatalf("%d events: %v", n, err)
 			}
-			kept, _ := e.requests()
+			kept, _ := e.Requests()
 			if len(kept) > 40 {
 				t.Errorf("%d requests for %d events", len(kept), len(events))
 			}
 			for _, r := range kept {
-				if records := flat(r.data); len(records) > 1 && proto.Size(r.data) > limit {
-					t.Errorf("a request with %d records has %d bytes", len(records), proto.Size(r.data))
+				if records := flat(decode(t, r)); len(records) > 1 && proto.Size(decode(t, r)) > limit {
+					t.Errorf("a request with %d records has %d bytes", len(records), proto.Size(decode(t, r)))
 				}
 			}
 			var want, got []string
 			for i := range events {
 				want = append(want, events[i].ID)
 			}
-			for _, r := range e.records(t) {
+			for _, r := range records(t, e) {
 				got = append(got, r.Attributes["id"])
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -306,15 +306,15 @@ func TestRequest(t *testing.T) {
 				c.Headers = map[string]sink.Secret{"x-scope-orgid": sink.NewSecret("tenant")}
 				c.Auth.TokenFile = token
 				if tt.tls {
-					c.TLS.CAFile = caFile(t, e)
+					c.TLS.CAFile = e.CAFile(t)
 				}
 			})
 			if n, _, err := write(t, s, sinktest.Events(2)); n != 2 {
 				t.Fatal(err)
 			}
-			kept, _ := e.requests()
+			kept, _ := e.Requests()
 			r := kept[0]
-			got := [5]string{r.path, r.proto, r.header.Get("X-Scope-Orgid"), r.header.Get("Authorization"), r.header.Get("User-Agent")}
+			got := [5]string{r.Path, r.Proto, r.Header.Get("X-Scope-Orgid"), r.Header.Get("Authorization"), r.Header.Get("User-Agent")}
 			if want := [5]string{tt.path, tt.proto, "tenant", "Bearer secret", "informd/test"}; got != want {
 				t.Errorf("the endpoint got %q, want %q", got, want)
 			}
@@ -328,41 +328,8 @@ func TestPathOfURL(t *testing.T) {
 	if n, _, err := write(t, open(t, e.URL+"/otlp/", nil), sinktest.Events(1)); n != 1 {
 		t.Fatal(err)
 	}
-	if kept, _ := e.requests(); kept[0].path != "/otlp/v1/logs" {
-		t.Errorf("the request went to %s", kept[0].path)
-	}
-}
-
-// TestOtherServers: what is no endpoint of OTLP accepts nothing.
-func TestOtherServers(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(c *otlp.Config)
-		answer http.HandlerFunc
-	}{
-		"a page over http": {func(*otlp.Config) {}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
-		"half an answer": {func(*otlp.Config) {}, func(w http.ResponseWriter, _ *http.Request) {
-			whole := partly(1, "no") // which begins like an acceptance of everything
-			w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}},
-		"a page over grpc":   {useGRPC, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
-		"no message of gRPC": {useGRPC, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Grpc-Status", "0") }},
-		"half a message": {useGRPC, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Grpc-Status", "0")
-			_, _ = w.Write([]byte{0, 0, 0, 0, 9, 1})
-		}},
-		"a switch of protocol": {func(*otlp.Config) {}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := unstarted(t, nil)
-			e.Config.Handler = tt.answer
-			e.Start()
-			if n, kind, err := write(t, open(t, e.URL, tt.change), sinktest.Events(1)); n != 0 || kind != "again" {
-				t.Errorf("%d events, the error is %s, want 0 and again: %v", n, kind, err)
-			}
-		})
+	if kept, _ := e.Requests(); kept[0].Path != "/otlp/v1/logs" {
+		t.Errorf("the request went to %s", kept[0].Path)
 	}
 }
 
@@ -372,8 +339,8 @@ func TestSecretsStayHidden(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			var last atomic.Value
 			e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
-				last.Store(r.header.Get("Authorization"))
-				w.Header().Set("Grpc-Message", r.header.Get("Authorization"))
+				last.Store(r.Header.Get("Authorization"))
+				w.Header().Set("Grpc-Message", r.Header.Get("Authorization"))
 				fail(w, r, http.StatusUnauthorized, 16)
 				return false
 			})

@@ -46,65 +46,57 @@ func unframe(framed []byte, header http.Header) ([]byte, bool) {
 }
 
 // answeredByGRPC judges an answer with the status 200, which every answer of a gRPC server has.
-func (s *exporter) answeredByGRPC(response *http.Response, answer []byte, events int) error {
+func (s *exporter) answeredByGRPC(answer *endpoint.Answer, events int) error {
 	// The trailers are there once the body has been read. An answer without a body has them
 	// among its headers.
-	trailer := response.Trailer
+	trailer := answer.Trailer
 	if trailer.Get("Grpc-Status") == "" {
-		trailer = response.Header
+		trailer = answer.Header
 	}
 	number, err := strconv.ParseInt(trailer.Get("Grpc-Status"), 10, 32)
 	if err != nil {
-		return s.refused(refusal{what: "does not answer as a gRPC server; check url and protocol", events: events})
+		return s.Refused(endpoint.Refusal{What: "does not answer as a gRPC server; " + s.config.kind().Address})
 	}
 	answered := code.Code(number)
 	if answered == code.Code_OK {
-		message, ok := unframe(answer, response.Header)
+		message, ok := unframe(answer.Text, answer.Header)
 		if !ok {
-			return s.refused(refusal{what: "answers with something else than one message of gRPC; check url", events: events})
+			return s.Refused(endpoint.Refusal{What: "answers with something else than one message of gRPC; " + s.config.kind().Address})
 		}
-		return s.accepted(message, events)
+		return s.accepted(answer, message, events)
 	}
 	words, err := url.PathUnescape(trailer.Get("Grpc-Message"))
 	if err != nil {
 		words = trailer.Get("Grpc-Message")
 	}
 	after, asked := retryDelay(trailer)
-	r := refusal{events: events, after: after, answer: []byte(words), about: concernOf(answered, asked)}
-	r.what = fmt.Sprintf("answers %s (%d)%s", answered, answered, s.adviceOn(answered))
-	return s.refused(r)
+	r := s.judge(answered, asked)
+	r.What = fmt.Sprintf("answers %s (%d)%s", answered, answered, r.What)
+	r.After, r.Events, r.Answer = after, events, []byte(words)
+	return s.Refused(r)
 }
 
-// concernOf says what a status is about. The first line has the codes that OTLP calls retryable.
-func concernOf(answered code.Code, asked bool) concern {
+// judge says what a status is about, and in What what to do. The first line has the codes that OTLP
+// calls retryable; a server that asks for a pause, too, is busy.
+func (s *exporter) judge(answered code.Code, asked bool) endpoint.Refusal {
 	switch answered {
-	case code.Code_CANCELLED, code.Code_DEADLINE_EXCEEDED, code.Code_ABORTED, code.Code_OUT_OF_RANGE, code.Code_UNAVAILABLE, code.Code_DATA_LOSS,
-		code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_UNIMPLEMENTED: // the configuration
-		return ofEndpoint
+	case code.Code_CANCELLED, code.Code_DEADLINE_EXCEEDED, code.Code_ABORTED, code.Code_OUT_OF_RANGE, code.Code_UNAVAILABLE, code.Code_DATA_LOSS:
+		return endpoint.Refusal{}
+	case code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED:
+		return endpoint.Refusal{What: s.LoginRefused()}
+	case code.Code_UNIMPLEMENTED:
+		return endpoint.Refusal{What: "; the endpoint must take logs, with the compression " + string(s.config.Compression)}
 	case code.Code_INVALID_ARGUMENT:
-		return ofEvents
+		return endpoint.Refusal{About: endpoint.OfEvents}
 	case code.Code_RESOURCE_EXHAUSTED:
 		if asked {
-			return ofEndpoint
+			return endpoint.Refusal{}
 		}
-		// A message that is too large, or a quota.
+		return endpoint.Refusal{
+			About: endpoint.Unclear, What: "; if the request is too large for it, raise the endpoint's limit or lower maxRequestBytes",
+		}
 	default:
-	}
-	return unclear
-}
-
-// adviceOn says what to do about a status that comes from a wrong configuration.
-func (s *exporter) adviceOn(answered code.Code) string {
-	switch answered {
-	case code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED:
-		s.credential.Refused()
-		return "; check headers and auth"
-	case code.Code_UNIMPLEMENTED:
-		return "; the endpoint must take logs, with the compression " + string(s.config.Compression)
-	case code.Code_RESOURCE_EXHAUSTED:
-		return "; if the request is too large for it, raise the endpoint's limit or lower maxRequestBytes"
-	default:
-		return ""
+		return endpoint.Refusal{About: endpoint.Unclear}
 	}
 }
 

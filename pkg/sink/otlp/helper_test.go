@@ -2,20 +2,12 @@ package otlp_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"encoding/pem"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,27 +17,12 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/otlp"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// request is what an endpoint got.
-type request struct {
-	path, proto string
-	header      http.Header
-	body        []byte // as it was sent
-	data        *logs.LogsData
-}
-
-// isAbout reports whether an object of that name is in it.
-func (r request) isAbout(name string) bool {
-	for _, record := range flat(r.data) {
-		if record.attributes["k8s.object.name"] == name {
-			return true
-		}
-	}
-	return false
-}
+type request = endpointtest.Request
 
 // record is one log record with what it shares with others.
 type record struct {
@@ -104,96 +81,56 @@ func jsonOf(v *common.AnyValue) []byte {
 	return []byte("null")
 }
 
-// endpoint is a server of OTLP over HTTP and gRPC that keeps what it accepts. What it does
-// beside that is the test's choice.
-type endpoint struct {
-	*httptest.Server
-	// behave answers the n-th request, counted from 0, and says whether the
-	// endpoint keeps it. Nil: accepts, and keeps.
-	behave func(n int, w http.ResponseWriter, r request) (keep bool)
-
-	mu    sync.Mutex
-	kept  []request
-	tried []request
-}
-
-type behaviour func(n int, w http.ResponseWriter, r request) bool
-
-func serve(t *testing.T, behave behaviour) *endpoint {
+// serve starts an endpoint of OTLP over HTTP and gRPC that behaves so, or accepts everything.
+func serve(t *testing.T, behave endpointtest.Behaviour) *endpointtest.Server {
 	t.Helper()
 	e := unstarted(t, behave)
 	e.Start()
 	return e
 }
 
-func unstarted(t *testing.T, behave behaviour) *endpoint {
+func unstarted(t *testing.T, behave endpointtest.Behaviour) *endpointtest.Server {
 	t.Helper()
-	e := &endpoint{behave: behave}
-	e.Server = httptest.NewUnstartedServer(e)
+	if behave == nil {
+		behave = func(_ int, w http.ResponseWriter, r request) bool {
+			accept(w, r, nil)
+			return true
+		}
+	}
+	e := endpointtest.Unstarted(t, behave)
 	e.Config.Protocols = &http.Protocols{}
 	e.Config.Protocols.SetHTTP1(true)
 	e.Config.Protocols.SetHTTP2(true)
 	e.Config.Protocols.SetUnencryptedHTTP2(true)
 	e.EnableHTTP2 = true
-	e.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(t.Output(), nil), slog.LevelInfo)
-	t.Cleanup(e.Close)
 	return e
 }
 
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
-	}
-	data, err := decode(r.Header, body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusTeapot)
-		return
-	}
-	got := request{r.URL.Path, r.Proto, r.Header, body, data}
-	e.mu.Lock()
-	n := len(e.tried)
-	e.tried = append(e.tried, got)
-	e.mu.Unlock()
-	if e.behave != nil && !e.behave(n, w, got) {
-		return
-	}
-	e.mu.Lock()
-	if r.Context().Err() == nil {
-		e.kept = append(e.kept, got)
-	}
-	e.mu.Unlock()
-	if e.behave == nil {
-		accept(w, got, nil)
-	}
-}
-
 // decode reads a request as its headers say.
-func decode(header http.Header, body []byte) (*logs.LogsData, error) {
-	encoding := header.Get("Content-Encoding")
-	if header.Get("Content-Type") == "application/grpc" {
-		encoding = header.Get("Grpc-Encoding")
+func decode(t *testing.T, r request) *logs.LogsData {
+	t.Helper()
+	body := r.Plain
+	if r.Header.Get("Content-Type") == "application/grpc" {
+		encoding := r.Header.Get("Grpc-Encoding")
 		if len(body) < 5 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 || (body[0] == 1) != (encoding != "") {
-			return nil, io.ErrUnexpectedEOF
+			t.Errorf("the request is no message of gRPC: %.50q", body)
+			return nil
 		}
-		body = body[5:]
-	}
-	if encoding == "gzip" {
-		r, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		if body, err = io.ReadAll(r); err != nil {
-			return nil, err
+		var err error
+		if body, err = endpointtest.Unpack(encoding, body[5:]); err != nil {
+			t.Error(err)
 		}
 	}
 	var data logs.LogsData
-	return &data, proto.Unmarshal(body, &data)
+	if err := proto.Unmarshal(body, &data); err != nil {
+		t.Error(err)
+	}
+	return &data
 }
 
 // accept answers a request with success and a message.
 func accept(w http.ResponseWriter, r request, message []byte) {
-	if r.header.Get("Content-Type") != "application/grpc" {
+	if r.Header.Get("Content-Type") != "application/grpc" {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 		_, _ = w.Write(message)
 		return
@@ -206,7 +143,7 @@ func accept(w http.ResponseWriter, r request, message []byte) {
 
 // fail answers a request with a status of HTTP, or with one of gRPC.
 func fail(w http.ResponseWriter, r request, status, code int) {
-	if r.header.Get("Content-Type") != "application/grpc" {
+	if r.Header.Get("Content-Type") != "application/grpc" {
 		w.WriteHeader(status)
 		return
 	}
@@ -215,19 +152,13 @@ func fail(w http.ResponseWriter, r request, status, code int) {
 	w.Header().Set("Grpc-Message", "too bad%21")
 }
 
-func (e *endpoint) requests() (kept, tried []request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]request(nil), e.kept...), append([]request(nil), e.tried...)
-}
-
 // records are the events that the endpoint kept, in order, as CloudEvents.
-func (e *endpoint) records(t *testing.T) []sinktest.Record {
+func records(t *testing.T, e *endpointtest.Server) []sinktest.Record {
 	t.Helper()
-	kept, _ := e.requests()
+	kept, _ := e.Requests()
 	var all []sinktest.Record
 	for _, r := range kept {
-		for _, one := range flat(r.data) {
+		for _, one := range flat(decode(t, r)) {
 			all = append(all, cloudEvent(one))
 		}
 	}
@@ -305,15 +236,4 @@ func useGRPC(c *otlp.Config) { c.Protocol = otlp.GRPC }
 // protocols are the changes that select each protocol.
 func protocols() map[string]func(c *otlp.Config) {
 	return map[string]func(c *otlp.Config){"http": func(*otlp.Config) {}, "grpc": useGRPC}
-}
-
-// caFile writes the server's own certificate, which signs itself.
-func caFile(t *testing.T, e *endpoint) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw})
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }

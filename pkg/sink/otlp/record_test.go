@@ -212,9 +212,9 @@ func TestResources(t *testing.T) {
 	if n, _, err := write(t, open(t, e.URL, nil), []event.Event{a, b, other, a}); n != 4 {
 		t.Fatal(err)
 	}
-	kept, _ := e.requests()
+	kept, _ := e.Requests()
 	var got []int
-	for _, group := range kept[0].data.GetResourceLogs() {
+	for _, group := range decode(t, kept[0]).GetResourceLogs() {
 		got = append(got, len(group.GetScopeLogs()[0].GetLogRecords()))
 	}
 	if diff := cmp.Diff([]int{2, 1, 1}, got); diff != "" {

@@ -2,19 +2,16 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"net/http"
 
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
-	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
 // Render implements [sink.Renderer]. If the credential cannot be read, as on another machine
@@ -24,34 +21,18 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 	if err != nil {
 		return sink.Rendered{}, err
 	}
-	_, anonymous := s.credential.Header()
-	if anonymous != nil {
-		s.credential = endpoint.NewCredential(connection.Auth{})
-	}
 	message, _, err := s.message([]event.Event{*e})
 	if err != nil {
 		return sink.Rendered{}, err
 	}
-	// It is never sent: its context has nothing to end.
-	request, err := s.request(context.Background(), message)
+	out, err := s.Endpoint.Render(func() (*http.Request, error) { return s.request(message) })
 	if err != nil {
 		return sink.Rendered{}, err
 	}
-	out := sink.Rendered{
-		To:      request.Method + " " + endpoint.Where(s.url) + s.path(),
-		Headers: endpoint.Shown(request.Header, c.Headers),
-		Notes:   []string{"a request has up to 256 events; consecutive ones of a namespace share their resource"},
-	}
-	if out.Body, err = io.ReadAll(request.Body); err != nil {
-		return sink.Rendered{}, fmt.Errorf("read the body: %w", err)
-	}
-	if out.Text, err = text(message); err != nil {
-		return sink.Rendered{}, err
-	}
-	if anonymous != nil {
-		out.Notes = append(out.Notes, "Authorization is missing here: "+anonymous.Error())
-	}
-	return out, nil
+	out.To += s.path()
+	out.Notes = append(out.Notes, "a request has up to 256 events; consecutive ones of a namespace share their resource")
+	out.Text, err = text(message)
+	return out, err
 }
 
 // text is the message in the JSON form of protocol buffers, in which names are in camelCase as

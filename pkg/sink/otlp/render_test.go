@@ -36,15 +36,15 @@ func TestRenderIsWhatIsSent(t *testing.T) {
 				if n, _, err := write(t, open(t, e.URL, change), []event.Event{one}); n != 1 {
 					t.Fatal(err)
 				}
-				kept, _ := e.requests()
+				kept, _ := e.Requests()
 				rendered, record := render(t, c, one)
-				if !bytes.Equal(kept[0].body, rendered.Body) {
-					t.Errorf("%d bytes were sent, %d rendered", len(kept[0].body), len(rendered.Body))
+				if !bytes.Equal(kept[0].Body, rendered.Body) {
+					t.Errorf("%d bytes were sent, %d rendered", len(kept[0].Body), len(rendered.Body))
 				}
-				if diff := cmp.Diff(flat(kept[0].data)[0].LogRecord, record.LogRecord, protocmp.Transform()); diff != "" {
+				if diff := cmp.Diff(flat(decode(t, kept[0]))[0].LogRecord, record.LogRecord, protocmp.Transform()); diff != "" {
 					t.Errorf("the record (-sent +rendered):\n%s", diff)
 				}
-				sent, shown := kept[0].header, http.Header{}
+				sent, shown := kept[0].Header, http.Header{}
 				sent.Del("Content-Length")
 				sent.Del("Accept-Encoding")
 				for own := range c.Headers {

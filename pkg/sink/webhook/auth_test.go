@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
 
 // guarded serves an endpoint that takes requests with one Authorization header alone.
-func guarded(t *testing.T, wanted *atomic.Pointer[string]) *endpoint {
+func guarded(t *testing.T, wanted *atomic.Pointer[string]) *endpointtest.Server {
 	t.Helper()
 	return serve(t, func(_ int, w http.ResponseWriter, r request) bool {
-		if r.header.Get("Authorization") != *wanted.Load() {
+		if r.Header.Get("Authorization") != *wanted.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(r.header.Get("Authorization"))) // an endpoint that repeats it
+			_, _ = w.Write([]byte(r.Header.Get("Authorization"))) // an endpoint that repeats it
 			return false
 		}
 		return true
@@ -101,7 +102,7 @@ func TestPrivateAddressesAreBlocked(t *testing.T) {
 	s := open(t, url, func(c *webhook.Config) { c.BlockPrivateAddresses = true })
 	_, err := s.Write(t.Context(), sinktest.Events(1))
 	wantError(t, err, false, "a loopback address", "blockPrivateAddresses: false")
-	if _, tried := e.requests(); len(tried) != 0 {
+	if _, tried := e.Requests(); len(tried) != 0 {
 		t.Error("the endpoint was asked all the same")
 	}
 	if _, err := open(t, url, nil).Write(t.Context(), sinktest.Events(1)); err != nil {

@@ -2,19 +2,13 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
-	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/endpoint"
 )
 
@@ -24,18 +18,15 @@ const (
 
 	// lanes is how many requests are in flight at a time: a request takes a
 	// round trip, and endpoints have no order over all objects.
-	lanes          = 8
-	defaultTimeout = 10 * time.Second
-	maxBatch       = 1000
+	lanes    = 8
+	maxBatch = 1000
 )
 
 // Driver returns the webhook sink type.
 func Driver() sink.Driver {
 	return sink.Driver{
-		Type: Type,
-		New: func() sink.Config {
-			return &Config{Format: CloudEvents, Compression: compress.None, Timeout: defaultTimeout, Batch: 1}
-		},
+		Type:   Type,
+		New:    func() sink.Config { return &Config{Options: endpoint.Defaults(), Format: CloudEvents, Batch: 1} },
 		Lanes:  lanes,
 		Remote: true,
 	}
@@ -43,27 +34,13 @@ func Driver() sink.Driver {
 
 // Config is the options of a webhook sink.
 type Config struct {
-	// URL is the address of the endpoint. It may hold a password or a token; logs and errors
-	// show only its scheme and host.
-	URL sink.Secret `yaml:"url"`
+	endpoint.Options `yaml:",inline"`
+
 	// Format is [CloudEvents], [Binary] or [Raw].
-	Format Format `yaml:"format" enum:"cloudevents,binary,raw"`
-	// Compression is the compression of the bodies: the content-encoding of a request.
-	Compression compress.Method `yaml:"compression"`
-	// Headers are added to every request.
-	Headers map[string]sink.Secret `yaml:"headers"`
-	Signing Signing                `yaml:"signing"`
-	// Auth takes username with passwordFile or password (HTTP basic), or tokenFile or token
-	// (a bearer token).
-	Auth connection.Auth `yaml:"auth"`
-	// Timeout limits one request with its answer.
-	Timeout time.Duration `yaml:"timeout"`
+	Format  Format  `yaml:"format" enum:"cloudevents,binary,raw"`
+	Signing Signing `yaml:"signing"`
 	// Batch is the largest number of events in one request.
 	Batch int `yaml:"batch"`
-	// TLS takes caFile, certFile with keyFile, and serverName. The scheme of url turns TLS on.
-	TLS connection.TLS `yaml:"tls"`
-	// AllowHTTP permits http:// to an endpoint on another machine.
-	AllowHTTP bool `yaml:"allowHTTP"`
 	// BlockPrivateAddresses refuses endpoints that are not on the public Internet,
 	// by the address of each connection.
 	BlockPrivateAddresses bool `yaml:"blockPrivateAddresses"`
@@ -76,107 +53,63 @@ type Signing struct {
 	KeyFile string `yaml:"keyFile"`
 }
 
+// kind is what distinguishes a webhook from other sinks over HTTP.
+func (c *Config) kind() endpoint.Kind {
+	return endpoint.Kind{
+		Name: "a webhook", Example: "https://example.com/events", Login: "headers, auth and signing.keyFile",
+		Address: "check url, the endpoint must accept POST requests",
+		Reserved: func(header string) bool {
+			return strings.HasPrefix(header, "Webhook-") || c.Format != CloudEvents && strings.HasPrefix(header, "Ce-")
+		},
+		WrongURL: func(u *url.URL) string {
+			address, err := netip.ParseAddr(u.Hostname())
+			if kind := privateKind(address); err == nil && kind != "" && c.BlockPrivateAddresses {
+				return "has " + kind + ", which blockPrivateAddresses refuses; remove one of them"
+			}
+			return ""
+		},
+	}
+}
+
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := append(c.validateURL(), endpoint.ValidateHeaders(c.Headers, c.Auth, c.reserved)...)
-	add := func(key, format string, args ...any) {
-		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
-	}
-	if c.Timeout <= 0 {
-		add("timeout", "must be more than 0, as in 10s")
-	}
+	problems := c.Check(c.kind())
 	if c.Batch < 1 || c.Batch > maxBatch {
-		add("batch", "must be between 1 and %d", maxBatch)
+		problems.Add("batch", "must be between 1 and %d", maxBatch)
 	}
-	c.validateFormat(add)
-	if c.TLS.Enabled != nil && *c.TLS.Enabled {
-		add("tls.enabled", "a webhook does not take this key: the scheme of url turns TLS on, as in https://example.com/events")
-	}
-	return slices.Concat(problems, c.validateAuth(), c.TLS.Validate())
-}
-
-// validateURL never shows the URL: it may hold a secret.
-func (c *Config) validateURL() []sink.Problem {
-	const example = "https://example.com/events"
-	message := endpoint.WrongURL(c.URL.Reveal(), example, c.AllowHTTP)
-	if message == "" && c.BlockPrivateAddresses {
-		u, err := url.Parse(c.URL.Reveal())
-		if err == nil && privateLiteral(u.Hostname()) != "" {
-			message = "has " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
+	switch c.Format {
+	case CloudEvents:
+	case Binary, Raw:
+		if c.Batch > 1 {
+			problems.Add("batch", "must be 1 with format: %s, where a request has the attributes of one event as headers; "+
+				"set it to 1 or use format: %s", c.Format, CloudEvents)
 		}
-	}
-	if message == "" {
-		return nil
-	}
-	return []sink.Problem{{Key: "url", Message: message}}
-}
-
-func privateLiteral(host string) string {
-	address, err := netip.ParseAddr(host)
-	if err != nil {
-		return "" // a name
-	}
-	return privateKind(address)
-}
-
-// validateAuth checks that there is one credential, which HTTP can carry.
-func (c *Config) validateAuth() []sink.Problem {
-	problems := endpoint.ValidateAuth("a webhook", c.Auth)
-	if c.Auth.Wanted() && endpoint.HasUser(c.URL.Reveal()) {
-		problems = append(problems, sink.Problem{Key: "auth", Message: "url has a user already; keep one"})
+	default:
+		problems.Add("format", "%q is not a format; use %s (the whole event as the body), %s (attributes as headers) or %s (the bare object as the body)",
+			c.Format, CloudEvents, Binary, Raw)
 	}
 	return problems
 }
 
-// reserved reports whether a webhook sets a header itself, by its canonical name.
-func (c *Config) reserved(name string) bool {
-	return strings.HasPrefix(name, "Webhook-") || c.Format != CloudEvents && strings.HasPrefix(name, "Ce-")
-}
-
-// Destination implements [sink.Destined].
-func (c *Config) Destination() (name string, identified bool) { return c.URL.Reveal(), false }
-
 // Open implements [sink.Config]. It fails if a file that a key names cannot be read
 // or has the wrong content.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
-	s, err := c.endpoint(env)
+	s, err := c.webhook(env)
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.TLS.Config()
-	if err != nil {
+	if _, err := s.signer.secrets(); err != nil {
 		return nil, err
 	}
-	s.client = endpoint.NewClient(s.url, c.Timeout, lanes, config, func(transport *http.Transport, dialer *net.Dialer) {
+	return s, s.Endpoint.Open(lanes, func(transport *http.Transport, dialer *net.Dialer) {
 		if c.BlockPrivateAddresses {
 			dialer.Control, transport.Proxy = refusePrivate, refuseProxy(transport.Proxy)
 		}
 	})
-	if _, err := s.signer.secrets(); err != nil {
-		return nil, err
-	}
-	if _, err := s.credential.Header(); err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
-// endpoint makes a sink without a client: it makes requests and sends none.
-func (c *Config) endpoint(env sink.Env) (*webhook, error) {
-	address, err := url.Parse(c.URL.Reveal())
-	if err != nil {
-		return nil, errors.New("url is not an address") // err would show it
-	}
-	encoder, err := compress.NewEncoder(c.Compression)
-	if err != nil {
-		return nil, err
-	}
-	return &webhook{
-		config:     c,
-		url:        address,
-		agent:      "informd/" + env.Cluster,
-		signer:     signer{file: c.Signing.KeyFile},
-		encoder:    encoder,
-		credential: endpoint.NewCredential(c.Auth),
-	}, nil
+// webhook makes a sink that makes requests and sends none.
+func (c *Config) webhook(env sink.Env) (*webhook, error) {
+	e, err := endpoint.New(&c.Options, env, c.kind())
+	return &webhook{Endpoint: e, config: c, signer: signer{file: c.Signing.KeyFile}}, err
 }

@@ -142,7 +142,7 @@ func TestClientCertificate(t *testing.T) {
 	}}
 	e.StartTLS()
 	s := open(t, e.URL, func(c *webhook.Config) {
-		c.TLS = connection.TLS{CAFile: caFile(t, e), CertFile: certFile, KeyFile: keyFile}
+		c.TLS = connection.TLS{CAFile: e.CAFile(t), CertFile: certFile, KeyFile: keyFile}
 	})
 	for _, name := range []string{"first", "second"} {
 		writePair(t, certFile, keyFile, name)
@@ -161,7 +161,7 @@ func TestServerName(t *testing.T) {
 	e := unstarted(t, nil)
 	e.StartTLS() // the certificate is for example.com
 	named := func(name string) sink.Sink {
-		return open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile, c.TLS.ServerName = caFile(t, e), name })
+		return open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile, c.TLS.ServerName = e.CAFile(t), name })
 	}
 	if n, err := named("example.com").Write(t.Context(), sinktest.Events(1)); n != 1 || err != nil {
 		t.Errorf("with the name of the certificate: %d, %v", n, err)

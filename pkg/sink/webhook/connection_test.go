@@ -109,7 +109,7 @@ func TestSilentConnection(t *testing.T) {
 			r := startRelay(t, e.Listener.Addr().String())
 			s := open(t, "https://"+r.listener.Addr().String(), func(c *webhook.Config) {
 				c.Timeout = 300 * time.Millisecond
-				c.TLS.CAFile = caFile(t, e)
+				c.TLS.CAFile = e.CAFile(t)
 			})
 			for round := range 3 {
 				failures := 0
@@ -125,8 +125,8 @@ func TestSilentConnection(t *testing.T) {
 				}
 				r.silence()
 			}
-			if kept, _ := e.requests(); kept[0].proto != proto {
-				t.Errorf("the protocol is %s", kept[0].proto)
+			if kept, _ := e.Requests(); kept[0].Proto != proto {
+				t.Errorf("the protocol is %s", kept[0].Proto)
 			}
 		})
 	}
@@ -153,11 +153,11 @@ func TestClosedConnection(t *testing.T) {
 	if n, err := s.Write(t.Context(), events[2:]); n != 2 || err != nil {
 		t.Fatalf("Write returned %d and %v, want 2 and no error", n, err)
 	}
-	kept, tried := e.requests()
-	if got, want := ids(e.records(t)), idsOf(events); got != want || len(kept) != 4 {
+	kept, tried := e.Requests()
+	if got, want := ids(records(t, e)), idsOf(events); got != want || len(kept) != 4 {
 		t.Errorf("arrived %s, want %s", got, want)
 	}
-	if lost, again := tried[1].header.Get("Webhook-Id"), tried[2].header.Get("Webhook-Id"); lost != again {
+	if lost, again := tried[1].Header.Get("Webhook-Id"), tried[2].Header.Get("Webhook-Id"); lost != again {
 		t.Errorf("Webhook-Id %q, then %q", lost, again)
 	}
 }

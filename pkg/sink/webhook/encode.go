@@ -22,17 +22,8 @@ const (
 	Raw Format = "raw"
 )
 
-// encode returns the body of a request, as it is sent, and adds the headers that say
-// what it is. The body is a copy.
-func (s *webhook) encode(events []event.Event, header http.Header) ([]byte, error) {
-	body := s.body(events, header)
-	if s.config.Compression.Suffix() == "" || len(body) == 0 {
-		return body, nil
-	}
-	header.Set("Content-Encoding", string(s.config.Compression))
-	return s.encoder.Encode(body)
-}
-
+// body returns the body of a request before compression, a copy, and adds the headers that say what
+// it is.
 func (s *webhook) body(events []event.Event, header http.Header) []byte {
 	e := &events[0]
 	switch {
@@ -61,22 +52,4 @@ func room(events []event.Event) int {
 		size += events[i].Size() + 512 // for the names of the attributes
 	}
 	return size
-}
-
-// validateFormat checks what belongs to the form of requests.
-func (c *Config) validateFormat(add func(key, format string, args ...any)) {
-	switch c.Format {
-	case CloudEvents:
-	case Binary, Raw:
-		if c.Batch > 1 {
-			add("batch", "must be 1 with format: %s, where a request has the attributes of one event as headers; "+
-				"set it to 1 or use format: %s", c.Format, CloudEvents)
-		}
-	default:
-		add("format", "%q is not a format; use %s (the whole event as the body), %s (attributes as headers) or %s (the bare object as the body)",
-			c.Format, CloudEvents, Binary, Raw)
-	}
-	if problem := c.Compression.Problem(); problem != "" {
-		add("compression", "%s", problem)
-	}
 }

@@ -26,12 +26,12 @@ func TestRaw(t *testing.T) {
 			if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
 				t.Fatalf("Write = %d, %v", n, err)
 			}
-			kept, _ := e.requests()
+			kept, _ := e.Requests()
 			if len(kept) != len(events) {
 				t.Fatalf("%d requests, want %d", len(kept), len(events))
 			}
 			for i, r := range kept {
-				if diff := cmp.Diff(string(events[i].Raw()), string(r.plain)); diff != "" {
+				if diff := cmp.Diff(string(events[i].Raw()), string(r.Plain)); diff != "" {
 					t.Errorf("%s %s: body (-want +got):\n%s", events[i].Op, events[i].ID, diff)
 				}
 				wantAttributes(t, &events[i], r)
@@ -47,16 +47,16 @@ func wantAttributes(t *testing.T, e *event.Event, r request) {
 	want := http.Header{}
 	e.AppendHeaders(want.Set)
 	coding := ""
-	if len(r.body) == 0 {
+	if len(r.Body) == 0 {
 		want.Del("Content-Type")
 	} else {
-		coding = r.header.Get("Content-Encoding")
+		coding = r.Header.Get("Content-Encoding")
 	}
-	if got := r.header.Get("Content-Encoding"); got != coding {
+	if got := r.Header.Get("Content-Encoding"); got != coding {
 		t.Errorf("%s: no body has the coding %s", e.ID, got)
 	}
 	got := http.Header{}
-	for name, values := range r.header {
+	for name, values := range r.Header {
 		if name == "Content-Type" || len(name) > 3 && name[:3] == "Ce-" {
 			got[name] = values
 		}

@@ -43,7 +43,7 @@ func TestLongHeadersOverHTTP2(t *testing.T) {
 	e.EnableHTTP2 = true
 	e.Config.MaxHeaderBytes = 8 << 10
 	e.StartTLS()
-	s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.TLS.CAFile = webhook.Binary, caFile(t, e) })
+	s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.TLS.CAFile = webhook.Binary, e.CAFile(t) })
 	events := sinktest.Events(3)
 	events[1].Name = strings.Repeat("n", 12_000)
 	n, err := s.Write(t.Context(), events)

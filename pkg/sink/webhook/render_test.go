@@ -63,17 +63,17 @@ func sameAsSent(t *testing.T, change func(c *webhook.Config), e event.Event) {
 		if cmp.Diff(before, after) != "" && time.Now().Before(deadline) {
 			continue // the second has changed
 		}
-		kept, _ := end.requests()
+		kept, _ := end.Requests()
 		sent := kept[len(kept)-1]
-		sent.header.Del("Content-Length")
-		sent.header.Del("Accept-Encoding")
+		sent.Header.Del("Content-Length")
+		sent.Header.Del("Accept-Encoding")
 		for own := range c.Headers {
-			sent.header.Set(own, "<redacted>")
+			sent.Header.Set(own, "<redacted>")
 		}
-		if diff := cmp.Diff(sent.header, headersOf(after)); diff != "" {
+		if diff := cmp.Diff(sent.Header, headersOf(after)); diff != "" {
 			t.Errorf("headers (-sent +rendered):\n%s", diff)
 		}
-		if diff := cmp.Diff(string(sent.body), string(after.Body)); diff != "" {
+		if diff := cmp.Diff(string(sent.Body), string(after.Body)); diff != "" {
 			t.Errorf("body (-sent +rendered):\n%s", diff)
 		}
 		return

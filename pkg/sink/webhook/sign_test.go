@@ -100,20 +100,20 @@ func TestSignature(t *testing.T) {
 			})
 			for _, step := range rotation {
 				writeFile(t, file, []byte(step.content))
-				before, _ := e.requests()
+				before, _ := e.Requests()
 				events := append(sinktest.AllOps(), sinktest.Hostile()...)
 				if _, err := s.Write(t.Context(), events); err != nil {
 					t.Fatal(err)
 				}
-				kept, _ := e.requests()
+				kept, _ := e.Requests()
 				for _, r := range kept[len(before):] {
 					for _, secret := range step.good {
-						if err := verify(secret, r.header, r.body, time.Now()); err != nil {
-							t.Errorf("webhook-id %s: %v", r.header.Get("webhook-id"), err)
+						if err := verify(secret, r.Header, r.Body, time.Now()); err != nil {
+							t.Errorf("webhook-id %s: %v", r.Header.Get("webhook-id"), err)
 						}
 					}
 					for _, secret := range step.bad {
-						if verify(secret, r.header, r.body, time.Now()) == nil {
+						if verify(secret, r.Header, r.Body, time.Now()) == nil {
 							t.Error("a secret that is not in the file verifies")
 						}
 					}
@@ -132,8 +132,8 @@ func TestUnsignedWithoutSecret(t *testing.T) {
 	if _, err := open(t, e.URL, nil).Write(t.Context(), sinktest.Events(1)); err != nil {
 		t.Fatal(err)
 	}
-	kept, _ := e.requests()
-	if _, signed := kept[0].header["Webhook-Signature"]; signed {
+	kept, _ := e.Requests()
+	if _, signed := kept[0].Header["Webhook-Signature"]; signed {
 		t.Error("a request without a secret is signed")
 	}
 }
@@ -148,10 +148,10 @@ func TestMessageID(t *testing.T) {
 	if _, err := s.Write(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}
-	kept, _ := e.requests()
+	kept, _ := e.Requests()
 	byID := map[string]string{}
 	for i, r := range kept {
-		got := r.header.Get("Webhook-Id")
+		got := r.Header.Get("Webhook-Id")
 		if got == "" || len(got) > 200 || strings.ContainsAny(got, "./ @") {
 			t.Errorf("webhook-id %q of event %s", got, events[i].ID)
 		}
@@ -180,8 +180,8 @@ func TestMessageIDOfClusters(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kept, _ := e.requests()
-			if a, b := kept[0].header.Get("Webhook-Id"), kept[1].header.Get("Webhook-Id"); a == b {
+			kept, _ := e.Requests()
+			if a, b := kept[0].Header.Get("Webhook-Id"), kept[1].Header.Get("Webhook-Id"); a == b {
 				t.Errorf("the records of two clusters have the webhook-id %s", a)
 			}
 		})

@@ -65,7 +65,7 @@ func TestRefusedAmongOthers(t *testing.T) {
 	events := sinktest.Events(8)
 	events[bad].Data = []byte(`{"object":{"poison":true}}`)
 	e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
-		if !strings.Contains(string(r.plain), "poison") {
+		if !strings.Contains(string(r.Plain), "poison") {
 			return true
 		}
 		w.WriteHeader(http.StatusConflict)

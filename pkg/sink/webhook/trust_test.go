@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -19,7 +20,7 @@ import (
 const mostRefused = 10
 
 // fickle is an endpoint that refuses everything unless it is willing.
-func fickle(t *testing.T, code int) (e *endpoint, willing *atomic.Bool) {
+func fickle(t *testing.T, code int) (e *endpointtest.Server, willing *atomic.Bool) {
 	t.Helper()
 	willing = new(atomic.Bool)
 	return serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
@@ -90,7 +91,7 @@ func TestRefusedAtFirst(t *testing.T) {
 	for _, batch := range []int{1, 10} {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) {
 			e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
-				refused := strings.Contains(string(r.body), `"name":"poison"`)
+				refused := strings.Contains(string(r.Body), `"name":"poison"`)
 				if refused {
 					w.WriteHeader(http.StatusBadRequest)
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -128,7 +129,7 @@ func TestLostAnswer(t *testing.T) {
 	for name, batch := range map[string]int{"one event": 1, "batches": 10} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, e.URL, func(c *webhook.Config) { c.Batch = batch })
-			_, before := e.requests()
+			_, before := e.Requests()
 			for done, events := 0, sinktest.AllOps(); done < len(events); {
 				n, err := s.Write(t.Context(), events[done:])
 				done += n
@@ -136,15 +137,15 @@ func TestLostAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, tried := e.requests()
+			_, tried := e.Requests()
 			tried = tried[len(before):]
 			for i := 0; i < len(tried); i += 2 {
 				lost, again := tried[i], tried[i+1]
-				if a, b := lost.header.Get("Webhook-Id"), again.header.Get("Webhook-Id"); a != b || a == "" {
+				if a, b := lost.Header.Get("Webhook-Id"), again.Header.Get("Webhook-Id"); a != b || a == "" {
 					t.Errorf("webhook-id %q, then %q", a, b)
 				}
-				if !bytes.Equal(lost.body, again.body) {
-					t.Errorf("the body was %s, then %s", lost.body, again.body)
+				if !bytes.Equal(lost.Body, again.Body) {
+					t.Errorf("the body was %s, then %s", lost.Body, again.Body)
 				}
 			}
 		})
@@ -220,7 +221,7 @@ func TestPoisonInBatches(t *testing.T) {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) {
 			e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
 				for id := range poison {
-					if bytes.Contains(r.body, []byte(`"id":"`+id+`"`)) {
+					if bytes.Contains(r.Body, []byte(`"id":"`+id+`"`)) {
 						w.WriteHeader(http.StatusUnprocessableEntity)
 						return false
 					}
@@ -247,7 +248,7 @@ func TestPoisonInBatches(t *testing.T) {
 					t.Errorf("named %s, which is sound", dead[i].ID)
 				}
 			}
-			if got, want := ids(e.records(t)), idsOf(good); got != want || len(good) != len(events)-len(poison) {
+			if got, want := ids(records(t, e)), idsOf(good); got != want || len(good) != len(events)-len(poison) {
 				t.Errorf("arrived %s, want %s", got, want)
 			}
 		})
@@ -274,12 +275,12 @@ func TestRedirect(t *testing.T) {
 			t.Errorf("the error shows the token: %v", err)
 		}
 	}
-	if _, tried := other.requests(); len(tried) != 0 {
+	if _, tried := other.Requests(); len(tried) != 0 {
 		t.Errorf("the redirect was followed %d times", len(tried))
 	}
-	_, tried := e.requests()
+	_, tried := e.Requests()
 	for _, r := range tried {
-		if cookie := r.header.Get("Cookie"); cookie != "" {
+		if cookie := r.Header.Get("Cookie"); cookie != "" {
 			t.Errorf("sent the cookie %q back", cookie)
 		}
 	}
@@ -293,7 +294,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		switch n {
 		case 0:
 			w.WriteHeader(http.StatusInternalServerError)
-			for _, value := range r.header {
+			for _, value := range r.Header {
 				_, _ = fmt.Fprintln(w, value)
 			}
 		case 1:
@@ -327,15 +328,15 @@ func TestSecretsStayHidden(t *testing.T) {
 	check()
 	e.Close()
 	check() // refused connection
-	_, tried := e.requests()
-	user, password, _ := (&http.Request{Header: tried[0].header}).BasicAuth()
-	if tried[0].header.Get("X-Key") != "canary-header" || user != "canary-user" || password != "canary-password" {
-		t.Errorf("headers %v, want the configured ones", tried[0].header)
+	_, tried := e.Requests()
+	user, password, _ := (&http.Request{Header: tried[0].Header}).BasicAuth()
+	if tried[0].Header.Get("X-Key") != "canary-header" || user != "canary-user" || password != "canary-password" {
+		t.Errorf("headers %v, want the configured ones", tried[0].Header)
 	}
 }
 
 func TestTLS(t *testing.T) {
-	start := func(t *testing.T, version2 bool) *endpoint {
+	start := func(t *testing.T, version2 bool) *endpointtest.Server {
 		t.Helper()
 		e := unstarted(t, nil)
 		e.EnableHTTP2 = version2
@@ -346,16 +347,16 @@ func TestTLS(t *testing.T) {
 	for proto, version2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(proto, func(t *testing.T) {
 			e := start(t, version2)
-			s := open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile = caFile(t, e) })
+			s := open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile = e.CAFile(t) })
 			events := sinktest.Events(20)
 			if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
 				t.Fatalf("Write returned %d and %v", n, err)
 			}
-			if got, want := ids(e.records(t)), idsOf(events); got != want {
+			if got, want := ids(records(t, e)), idsOf(events); got != want {
 				t.Errorf("arrived %s, want %s", got, want)
 			}
-			if kept, _ := e.requests(); kept[0].proto != proto {
-				t.Errorf("the protocol is %s", kept[0].proto)
+			if kept, _ := e.Requests(); kept[0].Proto != proto {
+				t.Errorf("the protocol is %s", kept[0].Proto)
 			}
 		})
 	}
@@ -363,7 +364,7 @@ func TestTLS(t *testing.T) {
 		e := start(t, true)
 		_, err := open(t, e.URL, nil).Write(t.Context(), sinktest.Events(1))
 		wantError(t, err, false, "certificate is not trusted", "tls.caFile")
-		if _, tried := e.requests(); len(tried) != 0 {
+		if _, tried := e.Requests(); len(tried) != 0 {
 			t.Error("the request was sent all the same")
 		}
 	})

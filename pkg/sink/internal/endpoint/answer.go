@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -21,22 +21,108 @@ const (
 	maxRefusals = 10
 )
 
-// Trust is how far to believe an endpoint that says an event is bad: one that
+// trust is how far to believe an endpoint that says an event is bad: one that
 // refuses everything, for want of the right secret perhaps, must not turn the
-// whole stream into dead letters. The zero value believes nothing. Its methods
-// may be called concurrently.
-type Trust struct{ left atomic.Int64 }
+// whole stream into dead letters. The zero value believes nothing.
+type trust struct{ left atomic.Int64 }
 
-// Accepted notes that the endpoint has taken something.
-func (t *Trust) Accepted() { t.left.Store(maxRefusals) }
+func (t *trust) accepted() { t.left.Store(maxRefusals) }
 
-// Refused notes that the endpoint has refused one event, and says whether to
+// refused notes that the endpoint has refused one event, and says whether to
 // believe it.
-func (t *Trust) Refused() bool { return t.left.Add(-1) >= 0 }
+func (t *trust) refused() bool { return t.left.Add(-1) >= 0 }
 
-// OfEndpoint reports whether a status in 4xx is about the endpoint or about informd's
+// Subject is what a refusal is about, and with it how often informd tries again.
+type Subject int
+
+// The subjects.
+const (
+	// OfEndpoint: the endpoint is busy or down, or a configuration is wrong. No limit.
+	OfEndpoint Subject = iota
+	// OfEvents: the events can never be accepted, if the endpoint accepts others.
+	OfEvents
+	// OfSize: the events can never be accepted.
+	OfSize
+	// Unclear: a few times.
+	Unclear
+)
+
+// Refusal is an answer that does not accept all events of a request.
+type Refusal struct {
+	What   string // the answer, for people
+	About  Subject
+	After  time.Duration // the pause that the endpoint asks for
+	Events int           // in the request
+	Answer []byte        // the words of the endpoint
+}
+
+// Accepted notes that the endpoint has accepted something.
+func (e *Endpoint) Accepted() { e.trust.accepted() }
+
+// LoginRefused notes that the endpoint has refused the credential: the file may have a new one. It
+// returns what to check.
+func (e *Endpoint) LoginRefused() string {
+	e.credential.Refused()
+	return "; check " + e.kind.Login
+}
+
+// Refused makes the error of a refusal. Of several events a permanent error, or an unknown one,
+// only says that they must go one by one.
+func (e *Endpoint) Refused(r Refusal) error {
+	hint := ""
+	permanent := r.About == OfSize || r.About == OfEvents && (r.Events > 1 || e.trust.refused())
+	if r.About == OfEvents && !permanent {
+		hint = "; it has accepted nothing else lately, so the event need not be at fault: check url, " + e.kind.Login + " and the endpoint"
+	}
+	err := fmt.Errorf("post to %s: the endpoint %s%s", e.Where(), r.What, hint)
+	err = sink.WithAnswer(err, e.Excerpt(r.Answer))
+	switch {
+	case permanent:
+		return sink.Permanent(err)
+	case r.After > 0:
+		err = sink.WithRetryAfter(err, r.After)
+	}
+	if hint != "" || r.About == Unclear {
+		err = sink.Unknown(err)
+	}
+	return err
+}
+
+// Status is the refusal that an answer is which is not 2xx, by its status alone. All statuses but
+// some in 4xx are about the endpoint, or about informd's configuration; 5xx above all, which an
+// endpoint that is down answers to everything.
+func (e *Endpoint) Status(answer *Answer, events int) Refusal {
+	code, advice := answer.StatusCode, ""
+	r := Refusal{Events: events, Answer: answer.Text, After: retryAfter(answer.Header, time.Now())}
+	switch {
+	case code == http.StatusRequestEntityTooLarge:
+		r.About = OfSize
+	case code == http.StatusBadRequest || code == http.StatusUnprocessableEntity:
+		r.About = OfEvents
+	case code/100 == 4 && !aboutEndpoint(code):
+		r.About = Unclear
+	}
+	switch {
+	case code == http.StatusSwitchingProtocols:
+		advice = "; informd uses no other protocol, set url to the address of the endpoint"
+	case code/100 == 3:
+		advice = fmt.Sprintf(" (to %s); redirects are not followed, set url to the address of the endpoint", redirectHost(answer.Response))
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		advice = e.LoginRefused()
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		advice = "; " + e.kind.Address
+	case code == http.StatusUnsupportedMediaType:
+		sent := answer.Request.Header
+		advice = fmt.Sprintf("; the endpoint must accept the type (%s) and the compression (%s) of the body; %s",
+			sent.Get("Content-Type"), e.options.Compression, e.kind.Address)
+	}
+	r.What = fmt.Sprintf("answers %d %s%s", code, http.StatusText(code), advice)
+	return r
+}
+
+// aboutEndpoint reports whether a status in 4xx is about the endpoint or about informd's
 // configuration, not about one event.
-func OfEndpoint(code int) bool {
+func aboutEndpoint(code int) bool {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
 		http.StatusRequestTimeout, http.StatusGone, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest,
@@ -46,8 +132,8 @@ func OfEndpoint(code int) bool {
 	return false
 }
 
-// RedirectHost is where an answer redirects to, quoted and without what may be secret.
-func RedirectHost(response *http.Response) string {
+// redirectHost is where an answer redirects to, quoted and without what may be secret.
+func redirectHost(response *http.Response) string {
 	location, err := response.Location()
 	if err != nil {
 		return "no address"
@@ -58,20 +144,19 @@ func RedirectHost(response *http.Response) string {
 // Excerpt returns the beginning of an answer, for the log. There is none
 // if the request had a secret, or what may be one: endpoints repeat what they got,
 // decoded, escaped or in part, so that it could not be found in their words.
-func Excerpt(answer []byte, to *url.URL, headers map[string]sink.Secret, auth connection.Auth) string {
-	plain := strings.Trim(to.Path, "/") == "" && to.RawQuery == "" && to.User == nil && len(headers) == 0 && !auth.Wanted()
-	if len(answer) == 0 || !plain {
+func (e *Endpoint) Excerpt(answer []byte) string {
+	plain := strings.Trim(e.URL.Path, "/") == "" && e.URL.RawQuery == "" && e.URL.User == nil
+	if !plain || len(e.options.Headers) > 0 || e.options.Auth.Wanted() {
 		return ""
 	}
-	text := string(answer)
-	if len(text) > maxExcerpt {
-		text = text[:maxExcerpt] + "..."
+	if len(answer) > maxExcerpt {
+		return string(answer[:maxExcerpt]) + "..."
 	}
-	return text
+	return string(answer)
 }
 
-// RetryAfter reads the header Retry-After, seconds or a date. 0 is none.
-func RetryAfter(header http.Header, now time.Time) time.Duration {
+// retryAfter reads the header Retry-After, seconds or a date. 0 is none.
+func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	var after time.Duration
 	if seconds, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {

@@ -1,20 +1,13 @@
-// Package endpoint has what sinks over HTTP have in common: the checks of their keys, the
-// client and its connections, the credential, and what an answer says of events. Packages
-// webhook and otlp call it; it knows no events and no body.
 package endpoint
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -22,27 +15,22 @@ import (
 )
 
 const (
-	// MaxAnswer is how much of an answer is read, so that the connection can be
-	// used again; more costs the connection.
-	MaxAnswer = 64 << 10
 	// maxHeaderBytes is the limit of the headers of an answer.
 	maxHeaderBytes = 64 << 10
 	idleTimeout    = 90 * time.Second
 )
 
-// Client is the client of one endpoint. Its methods may be called concurrently.
-type Client struct {
+// client is the client of one endpoint. Its methods may be called concurrently.
+type client struct {
 	*http.Client
 
-	where   string // the scheme and the host: a path or query may hold a token
-	timeout time.Duration
-	conns   *conns
+	conns *conns
 }
 
-// NewClient makes a client for requests to the address, of which at most lanes are sent at a
-// time and each may take as long as timeout. It follows no redirects and keeps no cookies.
+// newClient makes a client for requests, of which at most lanes are sent at a time and each may take
+// as long as timeout. It follows no redirects and keeps no cookies.
 // Adjust may change its transport.
-func NewClient(to *url.URL, timeout time.Duration, lanes int, config *tls.Config, adjust func(*http.Transport, *net.Dialer)) *Client {
+func newClient(timeout time.Duration, lanes int, config *tls.Config, adjust func(*http.Transport, *net.Dialer)) *client {
 	dialer, open := &net.Dialer{Timeout: timeout}, &conns{open: map[*conn]struct{}{}}
 	transport := &http.Transport{
 		Proxy:           http.ProxyFromEnvironment,
@@ -63,19 +51,17 @@ func NewClient(to *url.URL, timeout time.Duration, lanes int, config *tls.Config
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 	adjust(transport, dialer)
-	return &Client{
+	return &client{
 		Client: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		where:   Where(to),
-		timeout: timeout,
-		conns:   open,
+		conns: open,
 	}
 }
 
-// Close closes all connections, at once. No request may be running or follow.
-func (c *Client) Close() {
+// close closes all connections, at once. No request may be running or follow.
+func (c *client) close() {
 	c.CloseIdleConnections()
 	c.conns.close()
 }
@@ -126,12 +112,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Where names an endpoint without what may be secret.
-func Where(to *url.URL) string { return to.Scheme + "://" + to.Host }
-
-// Send sends the request, and once more if it fails on a connection that was idle: endpoints close
+// send sends the request, and once more if it fails on a connection that was idle: endpoints close
 // those when they like, also while a request is on its way, which says nothing about either.
-func (c *Client) Send(request *http.Request) (*http.Response, error) {
+func (c *client) send(request *http.Request) (*http.Response, error) {
 	idle := false
 	ctx := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
 		GotConn: func(conn httptrace.GotConnInfo) { idle = conn.WasIdle },
@@ -151,35 +134,4 @@ func (c *Client) Send(request *http.Request) (*http.Response, error) {
 // than the endpoint announced over HTTP/2. net/http has no type for that error.
 func BeyondPeer(err error) bool {
 	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
-}
-
-// ReadAnswer reads the body of an answer, or its beginning if it has an error: one of the
-// connection, or that the body is too long. The request's context ends it.
-func ReadAnswer(body io.Reader) ([]byte, error) {
-	var answer bytes.Buffer
-	_, err := io.CopyN(&answer, body, MaxAnswer)
-	switch {
-	case errors.Is(err, io.EOF):
-		err = nil
-	case err == nil:
-		err = fmt.Errorf("read answer: it has %d bytes or more", MaxAnswer)
-	}
-	return answer.Bytes(), err
-}
-
-// Explain says why a request of ctx, with the time of attempt, got no answer.
-func (c *Client) Explain(ctx, attempt context.Context, err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // without the URL
-	}
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("post to %s: %w", c.where, ctx.Err())
-	case attempt.Err() != nil:
-		return fmt.Errorf("post to %s: no answer within %v; check the endpoint, or raise timeout", c.where, c.timeout)
-	case errors.As(err, &certificate):
-		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile, tls.serverName and the host in url", c.where, err)
-	}
-	return fmt.Errorf("post to %s: %w", c.where, err)
 }

@@ -14,9 +14,9 @@ import (
 // credentialAge is how long a credential is used before its file is read again.
 const credentialAge = time.Second
 
-// ValidateAuth checks that there is one credential, which HTTP can carry. of names the sink
+// validateAuth checks that there is one credential, which HTTP can carry. of names the sink
 // type, as in "a webhook".
-func ValidateAuth(of string, a connection.Auth) []sink.Problem {
+func validateAuth(of string, a connection.Auth) []sink.Problem {
 	problems := a.Validate(of, connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile)
 	if strings.ContainsRune(a.Username, ':') || strings.ContainsFunc(a.Username, badInValue) {
 		problems = append(problems, sink.Problem{Key: "auth.username", Message: "must not have a colon or a control character"})

@@ -191,7 +191,7 @@ fuzz: ## run every fuzz target for FUZZTIME (default: 20s)
 	done
 
 .PHONY: bench
-bench: build servers ## measure informd against a hand-written informer; QUICK=1, ONLY=<regexp>, ROUNDS=n, FIGURES=1; bin/bench.json
+bench: build servers kafka postgres ## measure informd against a hand-written informer; QUICK=1, ONLY=<regexp>, ROUNDS=n, FIGURES=1; bin/bench.json
 	@echo '==> benchmarks'
 	@$(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
 	@cd test && '$(abspath $(BIN))/bench' -informd '$(abspath $(BIN))/informd' -json '$(abspath $(BIN))/bench.json' \

@@ -21,6 +21,11 @@ type backfillRun struct {
 	Informd, Copy effort
 }
 
+func (r backfillRun) rate() float64 { return float64(r.Objects) / r.Informd.Wall }
+
+// perObject is a time for an object, in microseconds.
+func (r backfillRun) perObject(seconds float64) float64 { return 1e6 * seconds / float64(r.Objects) }
+
 // backfill fills a PostgreSQL that waits for the disk. No client has a CPU of its own.
 func (b *bench) backfill(ctx context.Context) error {
 	for range b.times(1) {
@@ -128,10 +133,9 @@ func (b *bench) ofBackfills(figure func(backfillRun) float64) (values []float64)
 // judgeBackfill makes the rows of PostgreSQL.
 func (b *bench) judgeBackfill() {
 	wall := b.ofBackfills(func(r backfillRun) float64 { return r.Informd.Wall })
-	speed := b.ofBackfills(func(r backfillRun) float64 { return float64(r.Objects) / r.Informd.Wall })
 	b.rows = append(b.rows, row{
 		Metric: "PostgreSQL, backfill of 100k Pods on all cores", Unit: " s", Required: 60, Aim: math.NaN(), Values: wall,
-		Absolute: number(spreadOf(speed).Median) + " objects/s",
+		Absolute: number(spreadOf(b.ofBackfills(backfillRun.rate)).Median) + " objects/s",
 	})
 	for _, of := range []struct {
 		name   string
@@ -141,9 +145,8 @@ func (b *bench) judgeBackfill() {
 		{"CPU of the server, informd : psql's COPY", func(e effort) float64 { return e.Server }},
 		{"CPU of the client, informd with the list : psql", func(e effort) float64 { return e.Client }},
 	} {
-		perObject := func(e effort, r backfillRun) float64 { return 1e6 * of.figure(e) / float64(r.Objects) }
-		own := b.ofBackfills(func(r backfillRun) float64 { return perObject(r.Informd, r) })
-		copied := b.ofBackfills(func(r backfillRun) float64 { return perObject(r.Copy, r) })
+		own := b.ofBackfills(func(r backfillRun) float64 { return r.perObject(of.figure(r.Informd)) })
+		copied := b.ofBackfills(func(r backfillRun) float64 { return r.perObject(of.figure(r.Copy)) })
 		b.rows = append(b.rows, row{
 			Metric: "PostgreSQL, backfill: " + of.name, Unit: "x", Required: math.NaN(), Aim: math.NaN(), Values: ratios(own, copied),
 			Absolute: fmt.Sprintf("%s : %s us per object", number(spreadOf(own).Median), number(spreadOf(copied).Median)),

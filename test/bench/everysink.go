@@ -47,6 +47,9 @@ func (b *bench) into(ctx context.Context, server *server, k sinkKind) (r run, er
 func (b *bench) judgeSinks() {
 	stdout := b.of(sinkCase(stdoutSink), informd, perUpdate)
 	for _, t := range sinkTypes() {
+		if t.kind == stdoutSink {
+			continue
+		}
 		values := b.of(sinkCase(t.kind), informd, perUpdate)
 		b.rows = append(b.rows, row{
 			Metric: fmt.Sprintf("CPU per event at saturation, %s : stdout", t.kind), Unit: "x", Required: math.NaN(), Aim: math.NaN(), Values: ratios(values, stdout),

@@ -7,20 +7,25 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// benchCommand names the measurement of this program in the file of figures.
-const benchCommand = "make bench"
+// The names of the measurements of this program in the file of figures. Those of sinks may be repeated alone.
+const (
+	benchCommand    = "make bench"
+	sinksCommand    = "make bench ONLY=sinks"
+	postgresCommand = "make bench ONLY=postgres"
+)
 
 // measurement is what one command measured: an element of docs/figures.json, of which the pages quote.
 type measurement struct {
-	Command  string            `json:"command"`
-	Revision string            `json:"revision,omitempty"`
-	Date     string            `json:"date"`
-	Machine  string            `json:"machine"`
-	Figures  map[string]figure `json:"figures"`
+	Command  string  `json:"command"`
+	Revision string  `json:"revision,omitempty"`
+	Date     string  `json:"date"`
+	Machine  string  `json:"machine"`
+	Figures  figures `json:"figures"`
 }
 
 // figure is the median of some rounds.
@@ -32,18 +37,52 @@ type figure struct {
 	Rounds int     `json:"rounds"`
 }
 
-// figures returns what the pages may quote. A figure that was not measured is an error.
-func (b *bench) figures() (map[string]figure, error) {
-	all := make(map[string]figure)
-	var missing []error
-	add := func(name, unit string, values []float64) {
-		s := spreadOf(values)
-		if s.Runs == 0 {
-			missing = append(missing, fmt.Errorf("%s was not measured", name))
-			return
+// figures are what the pages may quote, by name. One that was not measured has no rounds.
+type figures map[string]figure
+
+func (f figures) add(name, unit string, values []float64) {
+	s := spreadOf(values)
+	f[name] = figure{Unit: unit, Median: digits(s.Median), Least: digits(s.Least), Most: digits(s.Most), Rounds: s.Runs}
+}
+
+// missing is the name of a figure that was not measured, "" if there is none.
+func (f figures) missing() string {
+	for name, one := range f {
+		if one.Rounds == 0 {
+			return name
 		}
-		all[name] = figure{Unit: unit, Median: digits(s.Median), Least: digits(s.Least), Most: digits(s.Most), Rounds: s.Runs}
 	}
+	return ""
+}
+
+// sinkFigures are those of all sinks.
+func (b *bench) sinkFigures() figures {
+	all := make(figures)
+	for _, t := range sinkTypes() {
+		all.add("sink-"+string(t.kind)+".update", "us", b.of(sinkCase(t.kind), informd, perUpdate))
+	}
+	return all
+}
+
+// backfillFigures are those of PostgreSQL.
+func (b *bench) backfillFigures() figures {
+	all := make(figures)
+	all.add("backfill.rate", "objects/s", b.ofBackfills(backfillRun.rate))
+	for name, of := range map[string]func(backfillRun) effort{
+		"informd": func(r backfillRun) effort { return r.Informd },
+		"copy":    func(r backfillRun) effort { return r.Copy },
+	} {
+		all.add("backfill."+name+".wall", "s", b.ofBackfills(func(r backfillRun) float64 { return of(r).Wall }))
+		all.add("backfill."+name+".client", "us", b.ofBackfills(func(r backfillRun) float64 { return r.perObject(of(r).Client) }))
+		all.add("backfill."+name+".server", "us", b.ofBackfills(func(r backfillRun) float64 { return r.perObject(of(r).Server) }))
+	}
+	return all
+}
+
+// figures are those of all other cases.
+func (b *bench) figures() figures {
+	all := make(figures)
+	add := all.add
 	for _, k := range []kind{informd, baseline} {
 		for _, of := range []struct{ name, in string }{{"nats", podsNATS}, {"none", podsNone}, {"stdout", podsStdout}} {
 			add(of.name+"."+string(k)+".update", "us", b.of(of.in, k, perUpdate))
@@ -67,26 +106,39 @@ func (b *bench) figures() (map[string]figure, error) {
 	for _, one := range idleCases() {
 		add(fmt.Sprintf("idle-%d.share", one.targets), "%", b.idleShares[one])
 	}
-	return all, errors.Join(missing...)
+	return all
 }
 
 // digits keeps four digits of a figure: more would pretend that it is exact.
 func digits(v float64) float64 {
-	if v == 0 {
-		return 0
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return math.NaN() // which no file takes
 	}
-	place := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-3)
-	return math.Round(v/place) * place
+	return short
 }
 
-// writeFigures replaces the measurement of this program in a file, and keeps those of other commands.
+// writeFigures replaces the measurements of this program in a file of which this run has all figures, and keeps
+// the others.
 func (b *bench) writeFigures(path, about string) error {
 	if b.quick {
 		return errors.New("a quick run has no figures to quote")
 	}
-	measured, err := b.figures()
-	if err != nil {
-		return fmt.Errorf("figures are written by a run of all cases: %w", err)
+	machine, version, _ := strings.Cut(about, "; ")
+	var own []measurement
+	var incomplete []error
+	for _, of := range []struct {
+		command string
+		figures figures
+	}{{benchCommand, b.figures()}, {sinksCommand, b.sinkFigures()}, {postgresCommand, b.backfillFigures()}} {
+		if missing := of.figures.missing(); missing != "" {
+			incomplete = append(incomplete, fmt.Errorf("figures of %s are written by a run of all its cases: %s was not measured", of.command, missing))
+			continue
+		}
+		own = append(own, measurement{Command: of.command, Revision: version, Date: b.began.UTC().Format(time.DateOnly), Machine: machine, Figures: of.figures})
+	}
+	if len(own) == 0 {
+		return errors.Join(incomplete...)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -96,10 +148,10 @@ func (b *bench) writeFigures(path, about string) error {
 	if err := json.Unmarshal(text, &others); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	machine, version, _ := strings.Cut(about, "; ")
-	own := measurement{Command: benchCommand, Revision: version, Date: b.began.UTC().Format(time.DateOnly), Machine: machine, Figures: measured}
-	others = slices.DeleteFunc(others, func(m measurement) bool { return m.Command == benchCommand })
-	if text, err = json.MarshalIndent(slices.Insert(others, 0, own), "", "  "); err != nil {
+	others = slices.DeleteFunc(others, func(m measurement) bool {
+		return slices.ContainsFunc(own, func(o measurement) bool { return o.Command == m.Command })
+	})
+	if text, err = json.MarshalIndent(append(own, others...), "", "  "); err != nil {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)

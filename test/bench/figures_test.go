@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// quotedNames are the names of the figures of this program in docs/figures.json.
-func quotedNames(t *testing.T) []string {
+// quotedNames are the names of the figures of a command in docs/figures.json.
+func quotedNames(t *testing.T, command string) []string {
 	t.Helper()
 	for _, m := range readMeasurements(t, "../../docs/figures.json") {
-		if m.Command == benchCommand {
+		if m.Command == command {
 			return slices.Sorted(maps.Keys(m.Figures))
 		}
 	}
-	t.Fatal("docs/figures.json has no figures of " + benchCommand)
+	t.Fatal("docs/figures.json has no figures of " + command)
 	return nil
 }
 
@@ -34,8 +34,8 @@ func readMeasurements(t *testing.T, path string) (all []measurement) {
 	return all
 }
 
-// TestWriteFigures: a run of all cases replaces the figures of this program, and keeps those of other
-// commands. A run of some cases, or a quick one, changes nothing.
+// TestWriteFigures: a run replaces the figures of this program that it has all of, and keeps the others. A run of a
+// part of the cases, or a quick one, changes nothing.
 func TestWriteFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.json")
 	const before = `[{"command":"make bench","date":"2026-01-01","figures":{"old":{"median":1}}},{"command":"other","figures":{"kept":{"median":2}}}]`
@@ -76,13 +76,42 @@ func TestWriteFigures(t *testing.T) {
 	if len(after) != 2 || after[1].Figures["kept"].Median != 2 || after[0].Revision != "version" || after[0].Machine != "machine" || after[0].Date != "2026-11-28" {
 		t.Fatalf("the file is %+v", after)
 	}
-	if names, want := slices.Sorted(maps.Keys(after[0].Figures)), quotedNames(t); !slices.Equal(names, want) {
-		t.Errorf("figures %q, want those of docs/figures.json: %q", names, want)
-	}
+	wantQuotedNames(t, after[0])
 	if got := after[0].Figures["nats.informd.update"]; got.Median != 33.33 || got.Unit != "us" || got.Rounds != 1 {
 		t.Errorf("CPU per event is %+v", got)
 	}
 	if got := after[0].Figures["many.informd.rss"]; got.Median != 74.12 {
 		t.Errorf("RSS is %+v", got)
+	}
+	sinks := &bench{}
+	for _, k := range sinkTypes() {
+		if err := sinks.writeFigures(path, "machine; version"); err == nil {
+			t.Errorf("a run without the sink %s wrote figures", k.kind)
+		}
+		sinks.runs = append(sinks.runs, run{Case: sinkCase(k.kind), Client: informd, Stream: measured})
+	}
+	sinks.backfills = []backfillRun{{Objects: 1000, Informd: effort{Wall: 2, Client: 0.5, Server: 1}, Copy: effort{Wall: 1, Client: 1, Server: 1}}}
+	if err := sinks.writeFigures(path, "machine; version"); err != nil {
+		t.Fatal(err)
+	}
+	after = readMeasurements(t, path)
+	if len(after) != 4 || after[2].Command != benchCommand || after[3].Figures["kept"].Median != 2 {
+		t.Fatalf("the file is %+v", after)
+	}
+	wantQuotedNames(t, after[0])
+	wantQuotedNames(t, after[1])
+	if got := after[1].Figures["backfill.informd.client"]; got.Median != 500 || got.Unit != "us" {
+		t.Errorf("CPU per object is %+v", got)
+	}
+	if got := after[1].Figures["backfill.rate"]; got.Median != 500 {
+		t.Errorf("the rate is %+v", got)
+	}
+}
+
+// wantQuotedNames compares the names of figures with those of docs/figures.json.
+func wantQuotedNames(t *testing.T, m measurement) {
+	t.Helper()
+	if names, want := slices.Sorted(maps.Keys(m.Figures)), quotedNames(t, m.Command); !slices.Equal(names, want) {
+		t.Errorf("figures of %s are %q, want those of docs/figures.json: %q", m.Command, names, want)
 	}
 }

@@ -15,6 +15,9 @@
 //
 //   - RSS, 100k Pods: after the list and 100,000 updates; for the baseline, five times the memory with 20,000
 //     Pods, because it grows linearly.
+//   - sinks: one informd after the other, each with another sink and 20,000 updates.
+//   - PostgreSQL: a server that waits for the disk gets the first list of an informd; psql dumps both tables,
+//     truncates them and copies the same rows back in one transaction. CPU of the server is that of all its processes.
 //   - first event: the server stops after 100 objects of the list (then 1,000, ...) until the first event is
 //     on informd's standard output.
 //   - p99 from server write to sink: from the rendering of the event in the server to the line on informd's

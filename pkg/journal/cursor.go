@@ -34,8 +34,9 @@ type position struct {
 	Since    uint64 `json:"since,omitempty"`
 	// Detached is up to where the sink may lack the events before.
 	Detached uint64 `json:"detached,omitempty"`
-	// Incomplete is up to where ends of snapshots are left out: the sink came back too late, and the log
-	// had removed events for others. The last ones of their objects follow.
+	// Incomplete is up to where ends of snapshots are left out, because events before may be missing: a consumer
+	// would take their objects for deleted ones. Damage has taken them, and the first lists that follow have their
+	// own ends; or the sink came back too late, the log had removed them, and the last ones of their objects follow.
 	Incomplete uint64 `json:"incomplete,omitempty"`
 	// Run is that of the last rewind. Events up to Until belong to it.
 	Run   uint64 `json:"run,omitempty"`
@@ -147,6 +148,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	}
 	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention)
 	c.position.Left = time.Time{}
+	c.position.Incomplete = max(c.position.Incomplete, j.log.Damage())
 	c.fresh = !known
 	c.next = c.position.Seq + 1
 	if err := j.register(c); err != nil {

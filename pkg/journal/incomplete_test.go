@@ -33,8 +33,8 @@ func (l *logTest) damage(data string) {
 	l.open()
 }
 
-// TestDamagedSnapshotHasNoEnd: a sink that gets no more than a part of a snapshot does not get its end, also
-// if it asks again or comes back. Others end.
+// TestDamagedSnapshotHasNoEnd: after damage a sink gets the end of no snapshot from before, also if it asks again or
+// comes back: it may have got no more than a part. Those of the first lists that follow end.
 func TestDamagedSnapshotHasNoEnd(t *testing.T) {
 	l := newLogTest(t)
 	c := l.cursor("bus", journal.FromNow)
@@ -46,19 +46,18 @@ func TestDamagedSnapshotHasNoEnd(t *testing.T) {
 	l.commit(c, l.read(c, 5)[4])
 	l.ok(c.Request(t.Context(), again(7, "core/configmaps"))) // the first lists that follow take its place
 	l.damage(`{"rv":2}`)
-	want := []string{"- gap 1", "added c3", "begin run 4", "synced run 4"}
-	for range 2 {
+	for _, want := range [][]string{{"- gap 1", "added c3", "begin run 4"}, {"begin run 4"}} {
 		c = l.cursor("bus", journal.FromNow)
 		l.want(c, want...)
 		l.ok(c.Reset(t.Context()))
-		l.commit(c, l.read(c, 2)[1])
+		some := l.read(c, min(2, len(want)))
+		l.commit(c, some[len(some)-1])
 		l.ok(journal.Save(l.Journal))
 		l.restart(false)
-		want = want[2:]
 	}
 	c = l.cursor("bus", journal.FromNow)
 	l.add("begin 5", "added b", "synced 5")
-	l.want(c, append(want, "begin run 5", "added b4", "synced run 5")...)
+	l.want(c, "begin run 5", "added b4", "synced run 5")
 }
 
 // TestSnapshotOfALongAbsence: the log keeps nothing that a sink lacks which was away for too long. It gets no

@@ -42,11 +42,6 @@ type Journal struct {
 	absent  map[string]position // of sinks that are not open
 	lost    uint64
 	dropped map[string]uint64
-
-	// incomplete are the ends of snapshots that damage has taken events of; nil until they are looked for, which
-	// reads the log, and holds up no other call.
-	finding    sync.Mutex
-	incomplete map[uint64]struct{}
 }
 
 // Open opens the journal in a directory, and locks it. It reads the index files of all segments and
@@ -71,9 +66,9 @@ func Open(c Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
 	}
-	if r := &j.log.Recovery; r.Damaged() {
+	if j.log.Recovery.Void {
 		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
-			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync",
+			"dir", c.Dir, "next", "check the disk; after a power loss, see journal.sync",
 			"runbook", display.AlertRunbook("InformdJournalLostEvents"))
 	}
 	j.dir = d
@@ -127,7 +122,7 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		log.Abandon()
 		return nil, err
 	}
-	if log.Recovery.Damaged() {
+	if log.Recovery.Void {
 		j.lost = 1
 	}
 	return j, nil

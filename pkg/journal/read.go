@@ -138,15 +138,8 @@ func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 	}
 	entries = make([]Entry, 0, len(found)+1)
 	for i := range found {
-		lacks, err := c.lacksObjects(&found[i])
-		if err != nil {
-			return nil, err
-		}
 		entries = c.declare(entries, next, found[i].Seq)
 		next = found[i].Seq + 1
-		if lacks {
-			continue
-		}
 		if e, ok := c.entry(&found[i]); ok {
 			entries = append(entries, e)
 		}
@@ -214,7 +207,7 @@ func (c *Cursor) trimmed(from, to, count uint64) Entry {
 	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Last()), to
 	c.mu.Unlock()
 	next := "raise journal.maxBytes, or make the sink faster"
-	if c.journal.log.Damaged(from, to) {
+	if from <= c.journal.log.Damage() {
 		next = "the journal was damaged: check the disk of journal.dir"
 	}
 	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next,
@@ -229,11 +222,15 @@ func (c *Cursor) trimmed(from, to, count uint64) Entry {
 }
 
 // entry makes the entry of an event. After a rewind, events have its run, and the bounds of
-// snapshots are left out: between them would be what the rewind finds, not every object.
+// snapshots are left out: between them would be what the rewind finds, not every object. So is the end of one
+// that may be incomplete.
 func (c *Cursor) entry(from *wal.Entry) (e Entry, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &c.position
+	if from.Event.Op == event.Synced && from.Seq <= p.Incomplete {
+		return Entry{}, false
+	}
 	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached}
 	if p.Run != 0 && from.Seq <= p.Until {
 		if e.Event.Op.Bounds() {

@@ -99,7 +99,7 @@ func inspect(t *testing.T, d *disktest.Disk) (c content, declared bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		declared = declared || l.Recovery.Damaged()
+		declared = declared || l.Recovery.Void
 		c, err = read(t, l)
 		l.Abandon()
 		if err == nil {
@@ -274,7 +274,7 @@ func TestPowerLossWithoutSyncs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if life > 0 && !l.Recovery.Suspect && !l.Recovery.Damaged() && !l.Recovery.New {
+			if life > 0 && !l.Recovery.Void && !l.Recovery.New {
 				t.Fatalf("seed %d: %+v", seed, l.Recovery)
 			}
 			r := l.NewReader(1)

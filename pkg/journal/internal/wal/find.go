@@ -2,7 +2,6 @@ package wal
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,8 +42,7 @@ func (l *Log) find() (all []*found, verify bool, err error) {
 		n, ok := segment.ParseName(name)
 		switch {
 		case name == recoveryFile:
-			verify = true
-			err = errors.Join(err, l.readRecovery())
+			verify, l.Recovery.Void = true, true
 		case strings.HasSuffix(name, segment.TemporarySuffix):
 			err = errors.Join(err, l.removeFile(name))
 		case ok && name == n.Log():
@@ -92,16 +90,6 @@ func (l *Log) dropIndexes(names []string, all []*found) error {
 		}
 	}
 	return nil
-}
-
-// readRecovery takes over what an interrupted start has found. A file that is not whole says that
-// it had not changed anything.
-func (l *Log) readRecovery() error {
-	content, err := l.read(recoveryFile, 0, -1)
-	if err == nil && json.Unmarshal(content, &l.Recovery) != nil {
-		l.Recovery = Recovery{}
-	}
-	return err
 }
 
 // readHeader reads the header of a segment.
@@ -315,39 +303,8 @@ func (l *Log) syncedUpTo(all []*found) (up place) {
 	return up
 }
 
-// noteLost notes which sequences the invalid parts of a segment may have had, and a missing one
-// before it. It is not known which objects they were of.
-func (l *Log) noteLost(all []*found, i int) {
-	f := all[i]
-	if f.missing > 0 && i > 0 {
-		l.addLost(all[i-1].last+1, f.First-1)
-	} else if f.missing > 0 {
-		l.addLost(1, f.First-1)
-	}
-	for _, b := range f.bad {
-		if b.from == 0 && b.to <= segment.HeaderSize {
-			continue // the header is known from the others
-		}
-		from, to := f.First, f.last
-		if i+1 < len(all) {
-			to = max(to, all[i+1].First-1)
-		}
-		for j := range f.index.Entries {
-			e := &f.index.Entries[j]
-			if int64(e.Offset) < b.from {
-				from = e.Seq + 1
-			} else if e.Kind == record.Event {
-				to = e.Seq - 1
-				break
-			}
-		}
-		l.addLost(from, to)
-	}
-}
-
-func (l *Log) addLost(from, to uint64) {
-	l.Recovery.Void = true
-	if lost := (Skip{from, to}); from <= to && !slices.Contains(l.Recovery.Lost, lost) {
-		l.Recovery.Lost = append(l.Recovery.Lost, lost)
-	}
+// damaged reports whether records are missing that were synced: invalid parts that cutEnd has left, but for the
+// header, which is known from other segments, or whole segments.
+func (f *found) damaged() bool {
+	return f.missing > 0 || slices.ContainsFunc(f.bad, func(b part) bool { return b.from > 0 || b.to > segment.HeaderSize })
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,7 +129,7 @@ type Log struct {
 	letters  map[keys.Hash]*box
 	last     uint64 // sequence of the newest event
 	skips    []Skip
-	lost     []Skip // that damage has taken
+	damage   uint64 // see start
 	bytes    int64  // of all segments
 	events   uint64
 	limit    int64
@@ -353,12 +352,8 @@ func (l *Log) Skipped(from, to uint64) (n uint64) {
 	return n
 }
 
-// Damaged reports whether damage has taken events of a range of sequences, both ends included.
-func (l *Log) Damaged(from, to uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.lost, func(s Skip) bool { return s.From <= to && from <= s.To })
-}
+// Damage is the last sequence of which a start has found that damage may have taken events up to it, 0 without one.
+func (l *Log) Damage() uint64 { return l.damage }
 
 // Stats describes a log.
 type Stats struct {

@@ -30,7 +30,7 @@ func TestCutOfWhatWasSynced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !l.Recovery.Damaged() {
+		if !l.Recovery.Void {
 			t.Errorf("%d bytes cut off: %+v, want a declared loss", cut+1, l.Recovery)
 		}
 		l.Abandon()
@@ -59,7 +59,7 @@ func TestAllSegmentsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !l.Recovery.Damaged() || l.Recovery.New {
+	if !l.Recovery.Void || l.Recovery.New {
 		t.Errorf("%+v, want a declared loss", l.Recovery)
 	}
 	l.Abandon()
@@ -81,17 +81,20 @@ func TestDamageIsRemembered(t *testing.T) {
 	if err := d.Remove(segments[len(segments)-2]); err != nil {
 		t.Fatal(err)
 	}
-	var lost []wal.Skip
+	var damage uint64
 	for start := range 3 {
 		l, err := wal.Open(d, smallOptions())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if start == 0 {
-			lost = l.Recovery.Lost
+			damage = l.Last()
 		}
-		if len(lost) == 0 || !l.Damaged(lost[0].From, lost[0].From) || l.Damaged(lost[len(lost)-1].To+1, l.Last()) {
-			t.Errorf("start %d: of the lost ranges %v the first is known to be: %t", start, lost, len(lost) > 0 && l.Damaged(lost[0].From, lost[0].From))
+		if l.Damage() != damage || l.Recovery.Void != (start == 0) {
+			t.Errorf("start %d: damage up to %d, want %d; %+v", start, l.Damage(), damage, l.Recovery)
+		}
+		if err = l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(start+1))}); err != nil {
+			t.Fatal(err)
 		}
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)

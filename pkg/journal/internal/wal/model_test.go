@@ -130,7 +130,7 @@ func (m *model) open() {
 		m.boot++
 		m.acked = m.durable
 	}
-	if m.log.Recovery.Damaged() {
+	if m.log.Recovery.Void {
 		m.fatalf("recovery without damage: %+v", m.log.Recovery)
 	}
 	m.compare()

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// recoveryFile has what a recovery found, until the start record is durable: the damage is gone
-	// from the segments before. While it is there, a start reads all records.
+	// recoveryFile is there, and empty, from when damage is found until the start record that says so is
+	// durable: the damage is gone from the segments before. A start that finds it reads all records.
 	recoveryFile = "recovery"
 	// skipUnclean is how many sequences a start leaves out without a clean end before it: a sink
 	// may have rows of events that are lost.
 	skipUnclean = 1 << 24
 	// skipStale is that of a copy that may be old: more than any leader appends meanwhile.
 	skipStale = 1 << 40
-	// mostSkips bounds the ranges of a kind that a log remembers.
+	// mostSkips bounds the ranges that a log remembers.
 	mostSkips = 1000
 )
 
@@ -33,24 +33,16 @@ const (
 type Recovery struct {
 	// New: there was no log.
 	New bool
-	// Suspect: events may be lost that readers have, because the machine stopped and not the
-	// process alone, or the end of the log was damaged.
-	Suspect bool
-	// Lost are ranges of sequences in which synced records were invalid, both ends included.
-	Lost []Skip
-	// Void: it is not known which objects the lost records were of. No checkpoint counts.
+	// Void: records may be lost that had been synced, and it is not known of which objects. No checkpoint counts.
 	Void bool
 }
-
-// Damaged reports whether records were lost that had been synced.
-func (r *Recovery) Damaged() bool { return len(r.Lost) > 0 || r.Void }
 
 // start is the value of a start record: of the newest one, as each has all that counts.
 type start struct {
 	Boot  string `json:"boot"`
 	Skips []Skip `json:"skips,omitempty"`
-	// Lost are ranges that damage has taken.
-	Lost []Skip `json:"lost,omitempty"`
+	// Damage is the last sequence before the newest start that has found damage.
+	Damage uint64 `json:"damage,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
@@ -111,22 +103,18 @@ func (l *Log) recover() error {
 	all, cut := l.cutEnd(all)
 	// The first start may have been interrupted before it had synced anything.
 	l.Recovery.New = len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
-	for i := range all {
-		l.noteLost(all, i)
-	}
-	if l.Recovery.Damaged() && !verified {
-		return errors.Join(ErrDamaged, l.noteRecovery(Recovery{}))
+	l.Recovery.Void = l.Recovery.Void || slices.ContainsFunc(all, (*found).damaged)
+	if l.Recovery.Void && !verified {
+		return errors.Join(ErrDamaged, l.noteDamage())
 	}
 	if err := l.loadAll(all); err != nil {
 		return err
 	}
 	before, clean := l.lastStart()
 	clean = clean && !lacksEnd && !l.options.Stale
-	if !l.Recovery.New {
-		l.suspect(&before, clean, cut.odd)
-	}
-	if l.Recovery.Suspect || l.Recovery.Damaged() {
-		if err := l.noteRecovery(l.Recovery); err != nil {
+	l.Recovery.Void = l.Recovery.Void || !l.Recovery.New && l.mayLack(&before, clean, cut.odd)
+	if l.Recovery.Void {
+		if err := l.noteDamage(); err != nil {
 			return err
 		}
 	}
@@ -134,9 +122,11 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
-	l.lost = append(before.Lost[max(0, len(before.Lost)-mostSkips):], l.Recovery.Lost...)
 	if !l.Recovery.New && !clean {
 		l.skip()
+	}
+	if l.damage = before.Damage; l.Recovery.Void {
+		l.damage = l.last
 	}
 	return l.start()
 }
@@ -151,24 +141,25 @@ func (l *Log) skip() {
 	l.last += n
 }
 
-// suspect decides what the end of the log says about events that are not in it any more.
-func (l *Log) suspect(before *start, clean, odd bool) {
-	samePower := before.Boot == l.options.Boot
-	l.Recovery.Suspect = l.Recovery.Suspect || !clean && !samePower || odd || l.options.Copied
-	// No power loss explains an odd end then. Without syncs one may have taken what sinks have.
-	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && (samePower || l.options.Copied) || l.Recovery.Suspect && before.Unsynced
+// mayLack decides whether the end of the log says that synced records are missing. A power loss takes others,
+// and explains an odd end; without syncs it may have taken what sinks have.
+func (l *Log) mayLack(before *start, clean, odd bool) bool {
+	switch samePower := before.Boot == l.options.Boot; {
+	case before.Boot == "": // the start record is missing
+		return true
+	case before.Unsynced:
+		return odd || l.options.Copied || !clean && !samePower
+	default:
+		return odd && (samePower || l.options.Copied)
+	}
 }
 
-// noteRecovery makes the recovery file.
-func (l *Log) noteRecovery(r Recovery) error {
-	content, err := json.Marshal(r)
-	if err == nil {
-		err = l.writeFile(recoveryFile, content)
+// noteDamage makes the recovery file.
+func (l *Log) noteDamage() error {
+	if err := l.writeFile(recoveryFile, nil); err != nil {
+		return err
 	}
-	if err == nil {
-		err = l.dir.Sync()
-	}
-	return err
+	return l.dir.Sync()
 }
 
 // rewriteUnsealed writes segments again, and removes those behind the end of the log.
@@ -291,7 +282,7 @@ func (l *Log) start() error {
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
 	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Lost: l.lost, Unsynced: l.options.Sync >= SyncNever})
+	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Unsynced: l.options.Sync >= SyncNever})
 	if err != nil {
 		return err
 	}

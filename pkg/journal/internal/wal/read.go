@@ -159,7 +159,7 @@ func (l *Log) readIndex(f *file) (*segment.Index, error) {
 	}
 	index, err := segment.ParseIndex(bytes, f.Header)
 	if err != nil {
-		return nil, l.damaged(f.Name, 0, err)
+		return nil, l.damagedIndex(f.Name, err)
 	}
 	return index, nil
 }
@@ -196,11 +196,14 @@ func readAt(f disk.File, bytes []byte, offset int64) (n int, err error) {
 // read all of them.
 func (l *Log) damaged(name segment.Name, at int64, reason error) error {
 	err := fmt.Errorf("%w: %s at byte %d: %w", ErrDamaged, name.Log(), at, reason)
-	found := Recovery{}
-	if l.stop == nil {
-		found = l.Recovery // by a start that goes on with it
-	}
-	l.end(errors.Join(err, l.noteRecovery(found)))
+	l.end(errors.Join(err, l.noteDamage()))
+	return err
+}
+
+// damagedIndex makes an invalid index file final. The next Open makes another one from the records.
+func (l *Log) damagedIndex(of segment.Name, reason error) error {
+	err := fmt.Errorf("%w: %s: %w", ErrDamaged, of.Index(), reason)
+	l.end(errors.Join(err, l.removeFile(of.Index())))
 	return err
 }
 

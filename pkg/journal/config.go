@@ -10,18 +10,18 @@ import (
 )
 
 // Sync says when the log on disk is durable; see [Config].
-type Sync string
+type Sync = wal.Sync
 
 const (
 	// SyncRows syncs an event before a sink reads it if it makes a row there: a new object, a
 	// replayed event, a control event. Others are synced each second, as the watch repeats them
 	// with the same ids after a power loss. It is the default.
-	SyncRows Sync = "rows"
+	SyncRows = wal.SyncRows
 	// SyncAlways syncs every event before a sink reads it.
-	SyncAlways Sync = "always"
+	SyncAlways = wal.SyncAlways
 	// SyncNever leaves it to the operating system: after a power loss, targets take their first
 	// list again.
-	SyncNever Sync = "never"
+	SyncNever = wal.SyncNever
 )
 
 // Config are the settings of a [Journal]. Dir and Cluster are required; the other zero values are defaults.
@@ -75,6 +75,10 @@ func (c Config) withDefaults() Config {
 	if c.Watched == nil {
 		c.Watched = func(*event.Event) bool { return true }
 	}
+	c.Sync = cmp.Or(c.Sync, SyncRows)
+	if c.temporary {
+		c.Sync = SyncNever
+	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
@@ -85,16 +89,4 @@ func (c Config) segmentBytes() (segment int64, tail int) {
 		return c.segment, int(c.segment)
 	}
 	return min(16<<20, max(c.MaxBytes/16, 64<<10)), tailBytes
-}
-
-// wal maps the config's word to that of the log.
-func (s Sync) wal() wal.Sync {
-	switch s {
-	case SyncAlways:
-		return wal.SyncAlways
-	case SyncNever:
-		return wal.SyncNever
-	case SyncRows:
-	}
-	return wal.SyncRows
 }

@@ -3,9 +3,7 @@ package journal
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
@@ -36,11 +34,10 @@ const (
 )
 
 func readCopyState(d disk.Dir) (s copyState, err error) {
-	names, err := d.Names()
-	if err != nil || !slices.Contains(names, copyFile) {
-		return s, err
+	content, err := disk.Read(d, copyFile, 0, 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
 	}
-	content, err := readFile(d, copyFile, 1<<10)
 	if err == nil && json.Unmarshal(content, &s) != nil {
 		s.Is = copyPartial
 	}
@@ -53,22 +50,7 @@ func noteCopy(d disk.Dir, s copyState) error {
 	if err != nil {
 		return err
 	}
-	const temporary = copyFile + segment.TemporarySuffix
-	if err := ignoreMissing(d.Remove(temporary)); err != nil {
-		return err
-	}
-	f, err := d.Create(temporary)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(content, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := d.Rename(temporary, copyFile); err != nil {
+	if err := disk.Write(d, copyFile, content); err != nil {
 		return err
 	}
 	return d.Sync()
@@ -102,27 +84,5 @@ func prepareCopy(d disk.Dir, o *wal.Options) error {
 // ofLog reports whether a file belongs to the log, and is none of informd's others.
 func ofLog(name string) bool {
 	_, ok := segment.ParseName(name)
-	return ok || name == "synced" || name == "recovery" || strings.HasSuffix(name, segment.TemporarySuffix)
-}
-
-// readFile reads at most limit bytes of a file.
-func readFile(d disk.Dir, name string, limit int) ([]byte, error) {
-	f, err := d.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	b := make([]byte, limit)
-	n, err := f.ReadAt(b, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return b[:n], err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return ok || name == "synced" || name == "recovery" || strings.HasSuffix(name, disk.TemporarySuffix)
 }

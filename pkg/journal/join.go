@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
@@ -132,19 +134,22 @@ func (m *Mirror) same(f File) (bool, error) {
 	n, _ := segment.ParseName(f.Name)
 	size, _, err := m.end(f.Name)
 	if err != nil || f.Size > 0 && size != f.Size {
-		return false, ignoreMissing(err)
+		return false, err
 	}
 	_, sum, err := m.end(n.Index())
 	if err != nil || f.Sum == 0 || sum != f.Sum {
-		return false, ignoreMissing(err)
+		return false, err
 	}
 	m.verify(f.Name)
 	return true, nil
 }
 
-// end returns the size of a file, and its last four bytes as a number.
+// end returns the size of a file, and its last four bytes as a number: 0 if there is none.
 func (m *Mirror) end(name string) (size int64, sum uint32, err error) {
 	f, err := m.dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -166,11 +171,8 @@ func (m *Mirror) verify(name string) {
 
 // copyFile copies a sealed file. It has its name when it is complete and synced.
 func (m *Mirror) copyFile(ctx context.Context, leader Leader, f File) error {
-	temporary := f.Name + segment.TemporarySuffix
-	if err := ignoreMissing(m.dir.Remove(temporary)); err != nil {
-		return err
-	}
-	open, err := m.dir.Create(temporary)
+	temporary := f.Name + disk.TemporarySuffix
+	open, err := disk.CreateTemporary(m.dir, f.Name)
 	if err != nil {
 		return err
 	}

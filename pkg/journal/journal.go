@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -25,7 +24,6 @@ type Journal struct {
 	config Config
 	dir    *disk.Directory // nil in tests
 	log    *wal.Log
-	id     string // of the log
 	opened time.Time
 	runs   event.Runs
 	guard  guard
@@ -66,7 +64,7 @@ func Open(c Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
 	}
-	if j.log.Recovery.Void {
+	if j.log.Void {
 		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
 			"dir", c.Dir, "next", "check the disk; after a power loss, see journal.sync",
 			"runbook", display.AlertRunbook("InformdJournalLostEvents"))
@@ -89,12 +87,8 @@ func bootID() string {
 // openOn opens the journal in any directory, without the goroutines.
 func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	segment, tail := c.segmentBytes()
-	sync := c.Sync.wal()
-	if c.temporary {
-		sync = wal.SyncNone
-	}
 	options := wal.Options{
-		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
+		SegmentBytes: segment, TailBytes: tail, Sync: c.Sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
 	}
 	if err := prepareCopy(d, &options); err != nil {
 		return nil, err
@@ -103,26 +97,24 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ignoreMissing(d.Remove(copyFile)); err != nil {
+	if err := disk.Remove(d, copyFile); err != nil {
 		log.Abandon()
 		return nil, err
 	}
 	log.SetLimit(c.MaxBytes)
-	err = keepCluster(log, c.Cluster)
-	id, idErr := keepID(log)
-	if err := errors.Join(err, idErr); err != nil {
+	if err := keepCluster(log, c.Cluster); err != nil {
 		log.Abandon()
 		return nil, err
 	}
 	j := &Journal{
-		config: c, log: log, id: id, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
 	if err := errors.Join(j.loadAbsent(), j.dropRequests()); err != nil {
 		log.Abandon()
 		return nil, err
 	}
-	if log.Recovery.Void {
+	if log.Void {
 		j.lost = 1
 	}
 	return j, nil
@@ -139,16 +131,6 @@ func keepCluster(log *wal.Log, cluster string) error {
 		return fmt.Errorf("its events are of the cluster %q, and the config names %q: set cluster back, or use an empty journal.dir, which begins with a new snapshot", kept.Value, cluster)
 	}
 	return nil
-}
-
-// keepID makes the identity of a new log, and returns that of another.
-func keepID(log *wal.Log) (string, error) {
-	const name = "log"
-	if kept, ok := log.Get(record.Binding, name); ok {
-		return string(kept.Value), nil
-	}
-	id := rand.Text()
-	return id, log.Put(record.Binding, name, []byte(id))
 }
 
 // Cluster is the name of the cluster: see [Config].
@@ -203,7 +185,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 		return Checkpoint{}, err
 	}
 	mark, void := j.mark(target)
-	if mark == nil && j.log.Recovery.Void { // the damage may have taken it; an empty one says so to a later process
+	if mark == nil && j.log.Void { // the damage may have taken it; an empty one says so to a later process
 		void = true
 		if err := j.Mark(ctx, target, nil); err != nil {
 			return Checkpoint{}, err

@@ -78,7 +78,7 @@ func (m *Mirror) Log() (string, error) {
 		if !ok || name != n.Log() {
 			continue
 		}
-		head, err := readFile(m.dir, name, segment.HeaderSize)
+		head, err := disk.Read(m.dir, name, 0, segment.HeaderSize)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was replaced a moment ago
 		}
@@ -153,7 +153,7 @@ func (m *Mirror) Follow(ctx context.Context, leader Leader, term int64, inSync f
 
 // begin begins with a copy of a segment that grows.
 func (m *Mirror) begin(name string) error {
-	if err := errors.Join(m.closeFile(), ignoreMissing(m.dir.Remove(name))); err != nil {
+	if err := errors.Join(m.closeFile(), disk.Remove(m.dir, name)); err != nil {
 		return err
 	}
 	open, err := m.dir.Create(name)

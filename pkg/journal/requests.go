@@ -121,7 +121,7 @@ func (c *Cursor) keepRequests(all []Resnapshot) error {
 // dropRequests gives up the requests of all sinks if the log has lost objects: the first lists that follow
 // announce what there is, to every sink.
 func (j *Journal) dropRequests() error {
-	if !j.log.Recovery.Void {
+	if !j.log.Void {
 		return nil
 	}
 	for _, n := range j.log.All(record.Cursor) {

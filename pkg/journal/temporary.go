@@ -16,8 +16,8 @@ const (
 )
 
 // OpenTemporary opens a journal that ends with its process, in a new directory below parent, or below
-// the system's directory for temporary files if parent is empty. Nothing is synced, and Close deletes the
-// directory. What killed processes have left below parent is deleted here; their directories are named
+// the system's directory for temporary files if parent is empty. After the start nothing is synced, and
+// Close deletes the directory. What killed processes have left below parent is deleted here; their directories are named
 // informd-memory-*, too. Dir and Sync of the config are not used, and MaxBytes is 64 MiB by default.
 //
 // The journal keeps nothing for a cursor that is not open. If it is short of space, it forgets the data

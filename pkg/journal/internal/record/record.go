@@ -62,7 +62,6 @@ const (
 	Ends                          // a terminal event of an object
 	Control                       // an event of a target
 	DataRemoved                   // the record had data, which was removed for space
-	Compressed                    // the data is compressed
 	Again                         // the event announces a state again, with a run of its own
 )
 
@@ -94,8 +93,8 @@ func (r *Record) Size() int { return HeaderSize + len(r.Head) + len(r.Data) }
 // Has reports whether all of these flags are set.
 func (f Flags) Has(all Flags) bool { return f&all == all }
 
-// castagnoli is the table of CRC32C, which processors have an instruction for.
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+// Checksum is the CRC32C, which processors have an instruction for.
+func Checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // Append appends the bytes of a record. It fails if the record is larger than the format allows.
 func Append(dst []byte, r *Record) ([]byte, error) {
@@ -113,7 +112,7 @@ func Append(dst []byte, r *Record) ([]byte, error) {
 	dst = append(dst, header[:]...)
 	dst = append(dst, r.Head...)
 	dst = append(dst, r.Data...)
-	binary.LittleEndian.PutUint32(dst[at:], checksum(dst[at+4:]))
+	binary.LittleEndian.PutUint32(dst[at:], Checksum(dst[at+4:]))
 	return dst, nil
 }
 
@@ -145,7 +144,7 @@ func Parse(b []byte) (Record, int, error) {
 	if err != nil {
 		return Record{}, 0, err
 	}
-	if got, want := checksum(b[4:]), binary.LittleEndian.Uint32(b); got != want {
+	if got, want := Checksum(b[4:]), binary.LittleEndian.Uint32(b); got != want {
 		return Record{}, 0, fmt.Errorf("%w: its checksum is %08x, not %08x", ErrInvalid, got, want)
 	}
 	r.Head, r.Data = b[HeaderSize:headEnd:headEnd], b[headEnd:]

@@ -11,8 +11,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strings"
+
+	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
 // HeaderSize is the length of the header of a segment, in bytes.
@@ -23,8 +24,6 @@ const (
 	indexMagic = "INFIDX\x00\x01"
 	logSuffix  = ".log"
 	idxSuffix  = ".idx"
-	// TemporarySuffix ends the names of files that are not complete.
-	TemporarySuffix = ".tmp"
 )
 
 // ErrInvalid says that a file is no segment or index file, or not that of its name.
@@ -87,8 +86,6 @@ type Header struct {
 	Through uint32
 }
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
-
 // Append appends the bytes of the header.
 func (h *Header) Append(dst []byte) []byte {
 	from := len(dst)
@@ -99,7 +96,7 @@ func (h *Header) Append(dst []byte) []byte {
 	for _, n := range []uint32{h.Number, h.Generation, h.Through} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
-	return binary.LittleEndian.AppendUint32(dst, checksum(dst[from:]))
+	return binary.LittleEndian.AppendUint32(dst, record.Checksum(dst[from:]))
 }
 
 // ParseHeader reads the header of the segment of that name. Its error wraps [ErrInvalid].
@@ -108,7 +105,7 @@ func ParseHeader(b []byte, of Name) (Header, error) {
 	if len(b) < HeaderSize || !bytes.HasPrefix(b, []byte(magic)) {
 		return Header{}, fmt.Errorf("%w: %s is no segment of this format", ErrInvalid, of.Log())
 	}
-	if checksum(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
+	if record.Checksum(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
 		return Header{}, fmt.Errorf("%w: the header of %s has a wrong checksum", ErrInvalid, of.Log())
 	}
 	h := Header{

@@ -173,13 +173,13 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 	x.Parts = nil
 	for i, target := range targets {
 		dst = binary.AppendUvarint(appendText(dst, []byte(target)), uint64(len(heads[i])))
-		x.Parts = append(x.Parts, Part{Target: target, Length: uint32(len(heads[i])), sum: checksum(heads[i])})
+		x.Parts = append(x.Parts, Part{Target: target, Length: uint32(len(heads[i])), sum: record.Checksum(heads[i])})
 	}
 	for i, part := range heads {
 		x.Parts[i].Offset = uint32(len(dst) - start)
 		dst = append(dst, part...)
 	}
-	x.Sum = checksum(dst[start:])
+	x.Sum = record.Checksum(dst[start:])
 	return binary.LittleEndian.AppendUint32(dst, x.Sum)
 }
 
@@ -212,7 +212,7 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 		return nil, fmt.Errorf("%w: %s is no index file of this format", ErrInvalid, of.Index())
 	}
 	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if checksum(b) != sum {
+	if record.Checksum(b) != sum {
 		return nil, fmt.Errorf("%w: %s has a wrong checksum", ErrInvalid, of.Index())
 	}
 	number := func(i int) uint32 { return binary.LittleEndian.Uint32(b[32+4*i:]) }
@@ -242,7 +242,7 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 	}
 	for i := range x.Parts {
 		p := &x.Parts[i]
-		p.sum = checksum(b[p.Offset:][:p.Length])
+		p.sum = record.Checksum(b[p.Offset:][:p.Length])
 	}
 	return x, nil
 }
@@ -258,7 +258,7 @@ func (x *Index) entry(b []byte) Entry {
 // Heads returns the heads in the bytes of the part, as they were read from the file. Its error wraps
 // [ErrInvalid]: the bytes are others than when the file was encoded or parsed.
 func (p *Part) Heads(bytes []byte) (heads []Head, err error) {
-	if len(bytes) != int(p.Length) || checksum(bytes) != p.sum {
+	if len(bytes) != int(p.Length) || record.Checksum(bytes) != p.sum {
 		return nil, fmt.Errorf("%w: its index file has changed", ErrInvalid)
 	}
 	for rest := (reader{left: bytes}); len(rest.left) > 0; {

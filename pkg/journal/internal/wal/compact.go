@@ -228,7 +228,7 @@ type rewriter struct {
 // the new file.
 func (w *rewriter) run(group []*source) (_ *file, err error) {
 	l, header := w.log, w.index.Of
-	name := header.Name.String() + segment.TemporarySuffix
+	name := header.Name.String() + disk.TemporarySuffix
 	if w.open, err = l.dir.Create(name); err != nil {
 		return nil, err
 	}
@@ -245,7 +245,9 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 	}
 	err = errors.Join(err, w.open.Close())
 	if err == nil {
-		err = l.writeFile(header.Index(), w.index.Append(nil, func(i int) (string, bool) { return w.heads[i].target, w.heads[i].keep }))
+		bytes := w.index.Append(nil, func(i int) (string, bool) { return w.heads[i].target, w.heads[i].keep })
+		l.written.Add(uint64(len(bytes)))
+		err = disk.Write(l.dir, header.Index(), bytes)
 	}
 	// The index file is durable first. One that was left of another attempt must not meet the new
 	// segment.
@@ -256,7 +258,7 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 		err = l.dir.Rename(name, header.Log())
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.removeFile(name), l.removeFile(header.Index()))
+		return nil, errors.Join(err, disk.Remove(l.dir, name), disk.Remove(l.dir, header.Index()))
 	}
 	if err := l.dir.Sync(); err != nil {
 		return nil, err
@@ -278,7 +280,7 @@ func (w *rewriter) copy(s *source) error {
 			continue
 		}
 		bytes = slices.Grow(bytes[:0], int(e.Size))[:e.Size]
-		n, err := readAt(open, bytes, int64(e.Offset))
+		n, err := disk.ReadAt(open, bytes, int64(e.Offset))
 		if err != nil {
 			return err
 		}
@@ -384,7 +386,7 @@ func (l *Log) removeReplaced() error {
 	})
 	l.mu.Unlock()
 	for _, f := range free {
-		if err := errors.Join(l.removeFile(f.Log()), l.removeFile(f.Index())); err != nil {
+		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index())); err != nil {
 			return err
 		}
 	}

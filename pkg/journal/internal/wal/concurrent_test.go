@@ -203,8 +203,8 @@ func TestCloseInTheMiddle(t *testing.T) {
 		d.PowerLoss()
 		d.Restart()
 		again := open(t, d, func(o *wal.Options) { o.Boot = "other" })
-		if again.Recovery.Void || again.Last() < last {
-			t.Errorf("%+v, last %d, was %d", again.Recovery, again.Last(), last)
+		if again.Void || again.Last() < last {
+			t.Errorf("void: %t, last %d, was %d", again.Void, again.Last(), last)
 		}
 		again.Abandon()
 	}

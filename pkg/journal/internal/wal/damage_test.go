@@ -99,7 +99,7 @@ func inspect(t *testing.T, d *disktest.Disk) (c content, declared bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		declared = declared || l.Recovery.Void
+		declared = declared || l.Void
 		c, err = read(t, l)
 		l.Abandon()
 		if err == nil {
@@ -274,8 +274,8 @@ func TestPowerLossWithoutSyncs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if life > 0 && !l.Recovery.Void && !l.Recovery.New {
-				t.Fatalf("seed %d: %+v", seed, l.Recovery)
+			if life > 0 && !l.Void {
+				t.Fatalf("seed %d: no loss is declared", seed)
 			}
 			r := l.NewReader(1)
 			entries, err := r.Next(l.Readable(), 1000)

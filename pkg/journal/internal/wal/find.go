@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -42,9 +43,9 @@ func (l *Log) find() (all []*found, verify bool, err error) {
 		n, ok := segment.ParseName(name)
 		switch {
 		case name == recoveryFile:
-			verify, l.Recovery.Void = true, true
-		case strings.HasSuffix(name, segment.TemporarySuffix):
-			err = errors.Join(err, l.removeFile(name))
+			verify, l.Void = true, true
+		case strings.HasSuffix(name, disk.TemporarySuffix):
+			err = errors.Join(err, disk.Remove(l.dir, name))
 		case ok && name == n.Log():
 			f, readErr := l.readHeader(n)
 			all, err = append(all, f), errors.Join(err, readErr)
@@ -85,7 +86,7 @@ func (l *Log) dropIndexes(names []string, all []*found) error {
 		if !ok || slices.ContainsFunc(all, func(f *found) bool { return f.Name == n }) {
 			continue
 		}
-		if err := l.removeFile(n.Index()); err != nil {
+		if err := disk.Remove(l.dir, n.Index()); err != nil {
 			return err
 		}
 	}
@@ -94,7 +95,7 @@ func (l *Log) dropIndexes(names []string, all []*found) error {
 
 // readHeader reads the header of a segment.
 func (l *Log) readHeader(n segment.Name) (*found, error) {
-	bytes, err := l.read(n.Log(), 0, segment.HeaderSize)
+	bytes, err := disk.Read(l.dir, n.Log(), 0, segment.HeaderSize)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (l *Log) inspect(f *found, verify bool) error {
 	}
 	f.last = f.First - 1
 	var index *segment.Index
-	if content, err := l.read(f.Index(), 0, -1); err == nil {
+	if content, err := disk.Read(l.dir, f.Index(), 0, -1); err == nil {
 		index, _ = segment.ParseIndex(content, f.Header) // without one it is made again
 	}
 	if index != nil {
@@ -157,7 +158,7 @@ func lastOf(x *segment.Index, least uint64) uint64 {
 
 // scan reads all records of a segment, and notes which bytes are none.
 func (l *Log) scan(f *found) error {
-	bytes, err := l.read(f.Log(), 0, int(f.size))
+	bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
 	if err != nil {
 		return err
 	}

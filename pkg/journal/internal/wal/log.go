@@ -8,6 +8,7 @@ package wal
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,20 +31,18 @@ var ErrClosed = errors.New("journal is closed")
 var ErrDamaged = errors.New("the log is damaged; the next start leaves the damage out and declares what is missing")
 
 // Sync says when records are durable.
-type Sync int
+type Sync string
 
 const (
 	// SyncRows syncs hard records before they are read, and others each second.
-	SyncRows Sync = iota
+	SyncRows Sync = "rows"
 	// SyncAlways makes every record hard.
-	SyncAlways
+	SyncAlways Sync = "always"
 	// SyncNever leaves it to the operating system, once the start is synced.
-	SyncNever
-	// SyncNone syncs nothing at all: for a log that no later process opens.
-	SyncNone
+	SyncNever Sync = "never"
 )
 
-// Options are the settings of a log. SegmentBytes, TailBytes and Boot are required.
+// Options are the settings of a log. SegmentBytes, TailBytes, Sync and Boot are required.
 type Options struct {
 	// SegmentBytes is the size at which a segment is sealed.
 	SegmentBytes int64
@@ -105,8 +104,9 @@ type Log struct {
 	options Options
 	id      [16]byte
 	secret  [16]byte
-	// Recovery is what opening found.
-	Recovery Recovery
+	// Void: opening has found that records may be lost that had been synced, and it is not known of which objects. No
+	// checkpoint counts.
+	Void bool
 
 	appending  chan struct{} // holds a value while an Append is in progress
 	wake       chan struct{} // one signal for the syncing goroutine
@@ -169,10 +169,8 @@ type Named struct {
 }
 
 func newLog(d disk.Dir, o Options) *Log {
-	if o.Sync == SyncNever || o.Sync == SyncNone {
-		never := &unsynced{Dir: d}
-		never.started.Store(o.Sync == SyncNone)
-		d = never
+	if o.Sync == SyncNever {
+		d = &unsynced{Dir: d}
 	}
 	return &Log{
 		dir: d, options: o,
@@ -212,7 +210,7 @@ func (l *Log) Close(ctx context.Context) error {
 
 // Abandon closes the files without any write, as the end of a process does.
 func (l *Log) Abandon() {
-	l.end(ErrClosed)
+	l.Fail(ErrClosed)
 	l.wait()
 	l.closeFiles()
 }
@@ -246,8 +244,8 @@ func (l *Log) closeFile(f *file) {
 	}
 }
 
-// end makes err the error of all further calls.
-func (l *Log) end(err error) {
+// Fail makes err the error of all further calls, unless there is one.
+func (l *Log) Fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endLocked(err)
@@ -273,9 +271,6 @@ func (l *Log) failLocked(err error) error {
 	l.endLocked(fmt.Errorf("the journal's disk has failed: %w", err))
 	return l.err
 }
-
-// Fail makes a reason of the owner the final error.
-func (l *Log) Fail(err error) { l.end(err) }
 
 // Failed is closed when the log takes no more calls; [Log.Failure] is the reason.
 func (l *Log) Failed() <-chan struct{} { return l.failed }
@@ -314,6 +309,9 @@ func signal(c chan<- struct{}) {
 	default:
 	}
 }
+
+// ID identifies the log, and its copies.
+func (l *Log) ID() string { return hex.EncodeToString(l.id[:]) }
 
 // Last is the newest sequence: of an event, or of a range that was skipped; 0 without one.
 func (l *Log) Last() uint64 {

@@ -13,7 +13,7 @@ import (
 )
 
 func options() wal.Options {
-	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
+	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Sync: wal.SyncRows, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
 }
 
 func open(t *testing.T, d disk.Dir, change func(*wal.Options)) *wal.Log {
@@ -72,8 +72,8 @@ func TestRestart(t *testing.T) {
 	}
 	l = open(t, d, nil)
 	check(l)
-	if l.Recovery.Void || l.Last() != 1000 {
-		t.Errorf("recovery %+v, last %d", l.Recovery, l.Last())
+	if l.Void || l.Last() != 1000 {
+		t.Errorf("void: %t, last %d", l.Void, l.Last())
 	}
 	l.Abandon()
 	l = open(t, d, nil)
@@ -90,17 +90,16 @@ func TestRestart(t *testing.T) {
 	l.Abandon()
 }
 
-// TestSyncNone: a log that nothing opens again syncs nothing, also when segments are sealed and it is
-// closed.
-func TestSyncNone(t *testing.T) {
+// TestSyncNever: after the start nothing is synced, also when segments are sealed and the log is closed.
+func TestSyncNever(t *testing.T) {
 	d := disktest.New(1)
+	l := open(t, d, func(o *wal.Options) { o.Sync = wal.SyncNever })
 	d.Set(disktest.Faults{Before: func(call, _ string) error {
 		if call == "sync" || call == "fsync" {
 			t.Error("a sync")
 		}
 		return nil
 	}})
-	l := open(t, d, func(o *wal.Options) { o.Sync = wal.SyncNone })
 	for i := range 1000 {
 		if err := l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}); err != nil {
 			t.Fatal(err)

@@ -130,8 +130,8 @@ func (m *model) open() {
 		m.boot++
 		m.acked = m.durable
 	}
-	if m.log.Recovery.Void {
-		m.fatalf("recovery without damage: %+v", m.log.Recovery)
+	if m.log.Void {
+		m.fatalf("a loss is declared without damage")
 	}
 	m.compare()
 }

@@ -29,14 +29,6 @@ const (
 	mostSkips = 1000
 )
 
-// Recovery is what opening a log found.
-type Recovery struct {
-	// New: there was no log.
-	New bool
-	// Void: records may be lost that had been synced, and it is not known of which objects. No checkpoint counts.
-	Void bool
-}
-
 // start is the value of a start record: of the newest one, as each has all that counts.
 type start struct {
 	Boot  string `json:"boot"`
@@ -64,7 +56,7 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 	l.stop = stop
 	go l.keepSynced(ctx)
 	if err = l.Sync(ctx); err == nil { // the start record
-		err = l.removeFile(recoveryFile)
+		err = disk.Remove(l.dir, recoveryFile)
 	}
 	if err == nil {
 		err = l.dir.Sync()
@@ -99,12 +91,12 @@ func (l *Log) recover() error {
 		return err
 	}
 	lacksEnd := l.lacksEnd(all)
-	l.Recovery.Void = l.Recovery.Void || lacksEnd || l.options.Stale
+	l.Void = l.Void || lacksEnd || l.options.Stale
 	all, cut := l.cutEnd(all)
 	// The first start may have been interrupted before it had synced anything.
-	l.Recovery.New = len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
-	l.Recovery.Void = l.Recovery.Void || slices.ContainsFunc(all, (*found).damaged)
-	if l.Recovery.Void && !verified {
+	isNew := len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
+	l.Void = l.Void || slices.ContainsFunc(all, (*found).damaged)
+	if l.Void && !verified {
 		return errors.Join(ErrDamaged, l.noteDamage())
 	}
 	if err := l.loadAll(all); err != nil {
@@ -112,8 +104,8 @@ func (l *Log) recover() error {
 	}
 	before, clean := l.lastStart()
 	clean = clean && !lacksEnd && !l.options.Stale
-	l.Recovery.Void = l.Recovery.Void || !l.Recovery.New && l.mayLack(&before, clean, cut.odd)
-	if l.Recovery.Void {
+	l.Void = l.Void || !isNew && l.mayLack(&before, clean, cut.odd)
+	if l.Void {
 		if err := l.noteDamage(); err != nil {
 			return err
 		}
@@ -122,10 +114,10 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
-	if !l.Recovery.New && !clean {
+	if !isNew && !clean {
 		l.skip()
 	}
-	if l.damage = before.Damage; l.Recovery.Void {
+	if l.damage = before.Damage; l.Void {
 		l.damage = l.last
 	}
 	return l.start()
@@ -156,7 +148,7 @@ func (l *Log) mayLack(before *start, clean, odd bool) bool {
 
 // noteDamage makes the recovery file.
 func (l *Log) noteDamage() error {
-	if err := l.writeFile(recoveryFile, nil); err != nil {
+	if err := disk.Write(l.dir, recoveryFile, nil); err != nil {
 		return err
 	}
 	return l.dir.Sync()
@@ -177,7 +169,7 @@ func (l *Log) rewriteUnsealed(all []*found, cut cutOff) error {
 		}
 	}
 	for _, f := range slices.Backward(cut.gone) {
-		if err := errors.Join(l.removeFile(f.Log()), l.removeFile(f.Index())); err != nil {
+		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index())); err != nil {
 			return err
 		}
 	}
@@ -217,7 +209,7 @@ func (l *Log) loadAll(all []*found) error {
 func (l *Log) load(f *found) error {
 	index, targets, named := f.index, f.targets, f.named
 	if index == nil {
-		bytes, err := l.read(f.Index(), 0, -1)
+		bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
 		if err != nil {
 			return err
 		}
@@ -282,14 +274,14 @@ func (l *Log) start() error {
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
 	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Unsynced: l.options.Sync >= SyncNever})
+	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Unsynced: l.options.Sync == SyncNever})
 	if err != nil {
 		return err
 	}
 	if err := l.put(record.Start, "", value, nil, 1); err != nil {
 		return err
 	}
-	if l.Recovery.Void {
+	if l.Void {
 		return l.put(record.Mark, "", nil, nil, 1)
 	}
 	return nil
@@ -333,7 +325,7 @@ func (l *Log) dropReplaced(all []*found) (left []*found, err error) {
 		})
 		if !covered {
 			left = append(left, f)
-		} else if err := l.removeFile(f.Log()); err != nil {
+		} else if err := disk.Remove(l.dir, f.Log()); err != nil {
 			return nil, err
 		}
 	}

@@ -153,7 +153,7 @@ func (l *Log) indexOf(f *file) (*segment.Index, error) {
 
 // readIndex reads the index file of a segment.
 func (l *Log) readIndex(f *file) (*segment.Index, error) {
-	bytes, err := l.read(f.Index(), 0, -1)
+	bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -164,46 +164,18 @@ func (l *Log) readIndex(f *file) (*segment.Index, error) {
 	return index, nil
 }
 
-// read returns size bytes of a file, or all for -1. There are less if the file is shorter.
-func (l *Log) read(name string, offset int64, size int) (bytes []byte, err error) {
-	f, err := l.dir.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if size < 0 {
-		all, err := f.Size()
-		if err != nil {
-			return nil, err
-		}
-		size = int(all)
-	}
-	bytes = make([]byte, size)
-	n, err := readAt(f, bytes, offset)
-	return bytes[:n], err
-}
-
-// readAt fills bytes from a file, and returns less only at its end.
-func readAt(f disk.File, bytes []byte, offset int64) (n int, err error) {
-	n, err = f.ReadAt(bytes, offset)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
-}
-
 // damaged makes an invalid record in a segment final. A file beside the segments has the next Open
 // read all of them.
 func (l *Log) damaged(name segment.Name, at int64, reason error) error {
 	err := fmt.Errorf("%w: %s at byte %d: %w", ErrDamaged, name.Log(), at, reason)
-	l.end(errors.Join(err, l.noteDamage()))
+	l.Fail(errors.Join(err, l.noteDamage()))
 	return err
 }
 
 // damagedIndex makes an invalid index file final. The next Open makes another one from the records.
 func (l *Log) damagedIndex(of segment.Name, reason error) error {
 	err := fmt.Errorf("%w: %s: %w", ErrDamaged, of.Index(), reason)
-	l.end(errors.Join(err, l.removeFile(of.Index())))
+	l.Fail(errors.Join(err, disk.Remove(l.dir, of.Index())))
 	return err
 }
 
@@ -293,7 +265,7 @@ func (s *Source) read(l *Log, f *file, offset, size, end int64) ([]byte, error) 
 		} else {
 			s.bytes = make([]byte, size)
 		}
-		n, err := readAt(s.open, s.bytes, offset)
+		n, err := disk.ReadAt(s.open, s.bytes, offset)
 		if s.bytes = s.bytes[:n]; err != nil {
 			s.bytes = nil
 			return nil, err
@@ -326,7 +298,7 @@ func (l *Log) parseEvent(f *file, offset uint32, bytes []byte, shared *record.St
 
 // readRecord reads a record of a segment that is held.
 func (l *Log) readRecord(f *file, offset, size uint32) (rec record.Record, err error) {
-	bytes, err := l.read(f.Log(), int64(offset), int(size))
+	bytes, err := disk.Read(l.dir, f.Log(), int64(offset), int(size))
 	if err != nil {
 		return rec, err
 	}

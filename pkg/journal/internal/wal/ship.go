@@ -2,12 +2,12 @@ package wal
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"slices"
 	"time"
 
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
@@ -54,7 +54,7 @@ func (l *Log) Files() (Files, error) {
 	if l.err != nil {
 		return Files{}, l.err
 	}
-	all := Files{Log: hex.EncodeToString(l.id[:]), Version: l.version, Active: File{Name: l.active().Log(), Size: l.active().size}}
+	all := Files{Log: l.ID(), Version: l.version, Active: File{Name: l.active().Log(), Size: l.active().size}}
 	for _, f := range l.files[:len(l.files)-1] {
 		all.Sealed = append(all.Sealed, File{f.Log(), f.size, f.sum})
 		if f.index == nil {
@@ -105,7 +105,7 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 		return Chunk{}, ErrNoFile // of another log, or of one before a crash
 	}
 	var err error
-	c.Bytes, err = l.read(name, offset, int(min(size, chunkBytes)))
+	c.Bytes, err = disk.Read(l.dir, name, offset, int(min(size, chunkBytes)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Chunk{}, ErrNoFile
 	}

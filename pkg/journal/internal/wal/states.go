@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
@@ -98,7 +99,7 @@ func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head
 	if i < 0 {
 		return nil, nil
 	}
-	bytes, err := l.read(f.Index(), int64(parts[i].Offset), int(parts[i].Length))
+	bytes, err := disk.Read(l.dir, f.Index(), int64(parts[i].Offset), int(parts[i].Length))
 	if err != nil {
 		return nil, err
 	}

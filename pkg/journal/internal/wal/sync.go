@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync/atomic"
 	"time"
 
@@ -212,9 +211,10 @@ func (l *Log) seal(f *file) error {
 	heads := l.headsToKeep(f, index)
 	bytes := index.Append(nil, func(i int) (string, bool) { return heads[i].target, heads[i].keep })
 	l.mu.Unlock()
-	if err := l.writeFile(f.Index(), bytes); err != nil {
+	if err := disk.Write(l.dir, f.Index(), bytes); err != nil {
 		return fmt.Errorf("write %s: %w", f.Index(), err)
 	}
+	l.written.Add(uint64(len(bytes)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.index, f.parts, f.sum = nil, index.Parts, index.Sum
@@ -266,37 +266,8 @@ func (l *Log) targetName(number uint16) string {
 	return l.targets.names[number]
 }
 
-// writeFile writes a file as a whole, and syncs it. Its name becomes durable with the next sync of
-// the directory.
-func (l *Log) writeFile(name string, bytes []byte) error {
-	if err := l.removeFile(name); err != nil {
-		return err
-	}
-	f, err := l.dir.Create(name)
-	if err != nil {
-		return err
-	}
-	n, err := f.WriteAt(bytes, 0)
-	l.written.Add(uint64(n))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, l.dir.Remove(name))
-	}
-	return nil
-}
-
-// removeFile removes a file if it is there.
-func (l *Log) removeFile(name string) error {
-	if err := l.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // unsynced is a directory for [SyncNever]: nothing is synced after the start, which is synced, so
-// that no other start uses its sequences. [SyncNone] counts as started from the beginning.
+// that no other start uses its sequences.
 type unsynced struct {
 	disk.Dir
 

@@ -3,12 +3,11 @@ package wal
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io/fs"
 	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/segment"
+	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
 // syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
@@ -28,7 +27,7 @@ func (l *Log) noteSynced(up place) error {
 	b := append(make([]byte, 0, syncedSize), l.id[:]...)
 	b = binary.LittleEndian.AppendUint32(b, up.segment)
 	b = binary.LittleEndian.AppendUint64(b, uint64(up.offset))
-	b = binary.LittleEndian.AppendUint32(b, checksum(b))
+	b = binary.LittleEndian.AppendUint32(b, record.Checksum(b))
 	var err error
 	if l.noting == nil {
 		err = l.beginSynced(b)
@@ -43,16 +42,12 @@ func (l *Log) noteSynced(up place) error {
 }
 
 func (l *Log) beginSynced(content []byte) error {
-	const temporary = syncedFile + segment.TemporarySuffix
-	if err := l.removeFile(temporary); err != nil {
-		return err
-	}
-	f, err := l.dir.Create(temporary)
+	f, err := disk.CreateTemporary(l.dir, syncedFile)
 	if err != nil {
 		return err
 	}
 	if _, err = f.WriteAt(content, 0); err == nil {
-		err = l.dir.Rename(temporary, syncedFile)
+		err = l.dir.Rename(syncedFile+disk.TemporarySuffix, syncedFile)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -64,11 +59,11 @@ func (l *Log) beginSynced(content []byte) error {
 // compareNoted reads what an earlier process has noted. What is not whole, or of another log, says
 // nothing.
 func (l *Log) compareNoted(all []*found) error {
-	b, err := l.read(syncedFile, 0, syncedSize)
+	b, err := disk.Read(l.dir, syncedFile, 0, syncedSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil || len(b) < syncedSize || checksum(b[:28]) != binary.LittleEndian.Uint32(b[28:]) {
+	if err != nil || len(b) < syncedSize || record.Checksum(b[:28]) != binary.LittleEndian.Uint32(b[28:]) {
 		return err
 	}
 	known := slices.ContainsFunc(all, func(f *found) bool { return !f.headless })
@@ -86,5 +81,3 @@ func (l *Log) lacksEnd(all []*found) bool {
 	}
 	return through < l.before.segment
 }
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }

@@ -83,7 +83,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "gap-not-declared", file: "pkg/dynwatch/internal/target/recover.go",
-			old: "(!l.Walks() || l.From < to) {", new: "(!l.Walks() && l.From < to) {",
+			old: "(!l.walks() || l.from < to) {", new: "(!l.walks() && l.from < to) {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{
@@ -104,7 +104,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/internal/target/proof.go",
-			old: "t.rollBack()\n\treturn errRolledBack", new: "return nil",
+			old: "return t.rollBack()", new: "return nil",
 			faults: "N6-restore-documented,N6-restore-below-running", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{

@@ -32,14 +32,14 @@ func (c *Contradictions) Note(k decide.Known, d listwatch.Listed) {
 	}
 }
 
-// NoteReturned keeps a listed object that the index lacks.
-func (c *Contradictions) NoteReturned(l *Lost, d listwatch.Listed) {
+// NoteReturned keeps a listed object that the index lacks. History is lost from a revision on. An object that
+// was announced as deleted since is proof.
+func (c *Contradictions) NoteReturned(d listwatch.Listed, deleted bool, from uint64) {
 	switch {
-	case l == nil || !l.Walks():
-	case l.Deleted.Has(d.UID):
-		c.Returned = slices.Insert(c.Returned, 0, d) // this one is proof
+	case deleted:
+		c.Returned = slices.Insert(c.Returned, 0, d)
 		c.Returned = c.Returned[:min(len(c.Returned), maxContradictions)]
-	case len(c.Returned) < maxContradictions && d.RV <= l.From:
+	case len(c.Returned) < maxContradictions && d.RV <= from:
 		c.Returned = append(c.Returned, d)
 	}
 }

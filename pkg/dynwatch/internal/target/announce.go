@@ -35,7 +35,7 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		}
 	}
 	held, err := t.Write(ctx, emit.Announcement{
-		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.firstRun.Run, Noted: t.firstRun.Lost, Unfiltered: t.resnapshot != nil,
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(), Unfiltered: t.resnapshot != nil,
 	})
 	if held {
 		t.Status.Unchanged.Add(1)
@@ -46,8 +46,8 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 
 // End emits op, Deleted or Left, for what the index holds as e, and forgets it.
 func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
-	if op == event.Deleted && t.lost != nil && t.lost.Walks() {
-		t.lost.NoteDeleted(t.Index.UID(e), rv)
+	if l := t.loss(); op == event.Deleted && l != nil && l.walks() {
+		l.noteDeleted(t.Index.UID(e), rv)
 	}
 	if err := t.uncount(ctx, rv); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 
 // whole reports whether the index holds all that the watch has brought up to the position.
 func (t *Target) whole() bool {
-	return t.lost == nil && len(t.undecided) == 0 && t.Coverage.Replays() == 0
+	return t.loss() == nil && len(t.undecided) == 0 && t.Coverage.Replays() == 0
 }
 
 // noteHeldBack notes that an object existed at a revision, in a state that the change filters held

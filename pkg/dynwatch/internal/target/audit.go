@@ -13,7 +13,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
@@ -25,12 +24,8 @@ import (
 // auditLines is how many divergences of one audit are logged by name.
 const auditLines = 20
 
-var (
-	// ErrDiverged says that an audit has found a difference; a reconcile comes next.
-	errDiverged = errors.New("the watch missed events")
-	// ErrAbandoned says that an audit did not come to its end.
-	ErrAbandoned = errors.New("the watch ended during the audit")
-)
+// ErrAbandoned says that an audit did not come to its end.
+var ErrAbandoned = errors.New("the watch ended during the audit")
 
 // AuditResult is the outcome of an audit: see dynwatch.AuditResult.
 type AuditResult struct {
@@ -87,7 +82,7 @@ func (t *Target) comparePage(page []listwatch.Listed, more bool) {
 }
 
 // concludeAudit ends the audit that is under way once its list is there and the watch
-// has passed it. It returns errDiverged if a reconcile must follow.
+// has passed it. It returns a loss if it has found a difference.
 func (t *Target) concludeAudit(ctx context.Context) error {
 	a := t.Audits.running
 	if a == nil || !a.complete {
@@ -102,7 +97,7 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 	}
 	diverged, skipped, err := t.judge(ctx, a)
 	switch {
-	case errors.Is(err, errRolledBack):
+	case isLoss(err):
 		t.endAudit(diverged+1, nil)
 		return err
 	case err != nil:
@@ -121,12 +116,11 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 		t.clean = max(t.clean, min(a.rv, t.resume()))
 		return nil
 	}
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.clean, Reason: recovery.ReasonAudit, Unsure: diverged == 0}
 	if diverged > 0 {
 		t.Logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.clean,
 			"next", "report it with the log lines of the objects", "runbook", display.AlertRunbook("InformdAuditDivergence"))
 	}
-	return errDiverged
+	return lossError{&loss{reason: reasonAudit, from: t.clean, unsure: diverged == 0}}
 }
 
 // judge returns how many of the suspects diverge, and how many change filters may explain. It asks etcd until one

@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -105,7 +104,7 @@ const lastMarkTimeout = time.Second
 func (t *Target) markNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.markOfNow()
-	if t.lost != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored {
+	if t.loss() != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored() {
 		return nil
 	}
 	return t.keepMark(ctx, now)
@@ -118,10 +117,10 @@ func (t *Target) markLost(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	l, now := t.lost, t.markOfNow()
+	l, now := t.loss(), t.markOfNow()
 	// That the log has lost events is said until all objects are announced again.
-	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
-	if l.Reason == recovery.ReasonRollback || l.Reason == recovery.ReasonSelection {
+	now.RV, now.Lost, now.Torn = l.from, cmp.Or(now.Lost, l.reason), l.incomplete
+	if l.reason == reasonRollback || l.reason == reasonSelection {
 		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV; the log forgets what is excluded
 	}
 	if now == t.marked {
@@ -165,10 +164,10 @@ func (t *Target) markLast() {
 	}
 }
 
-// beginRecovery has the target compare the index with a list before it watches.
-func (t *Target) beginRecovery(reason string) {
+// beginRecovery has a target whose first list is in the log compare all objects with a list before it watches.
+func (t *Target) beginRecovery(reason string) recovering {
 	t.Logger.Info("reconciling the journal from a list", "reason", reason)
 	t.FirstOp = event.Added
 	t.Status.Synced.Store(true)
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.Cursor, Reason: reason}
+	return recovering{&loss{reason: reason, from: t.Cursor}}
 }

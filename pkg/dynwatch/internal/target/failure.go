@@ -16,6 +16,9 @@ import (
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
+	if !errors.Is(err, kube.ErrNotServed) {
+		t.Status.Failures.Add(1)
+	}
 	if all := t.Clients.Pace.All(); all > 0 && kube.Overloaded(err) {
 		t.Openings.Pause(all)
 	}
@@ -93,7 +96,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 // targets that ask together share the answer.
 func (t *Target) beginOpening(ctx context.Context) {
 	switch {
-	case t.restored && t.Source == nil:
+	case t.restored() && t.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
 		if t.shown == status.Live {

@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -29,7 +28,7 @@ func (t *Target) reselect(ctx context.Context) error {
 	if len(now.Match)+len(now.Unmatch) > 0 {
 		t.abandonAudit()
 		err := t.flip(ctx, now)
-		if err = errors.Join(err, t.declare(ctx), t.Flush(ctx)); err != nil {
+		if err = errors.Join(err, t.declareFlips(ctx), t.Flush(ctx)); err != nil {
 			if listwatch.Expired(err) {
 				// It was a list that took too long, and not the watch.
 				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
@@ -140,11 +139,11 @@ func (t *Target) lack(after, to uint64) {
 	if t.flipGap.To != 0 {
 		after, to = min(after, t.flipGap.From), max(to, t.flipGap.To)
 	}
-	t.flipGap = event.GapInfo{From: after, To: to, Reason: recovery.ReasonSelection, Recovered: event.RecoveredState}
+	t.flipGap = event.GapInfo{From: after, To: to, Reason: reasonSelection, Recovered: event.RecoveredState}
 }
 
-// declare emits the gap of namespaces that flipped.
-func (t *Target) declare(ctx context.Context) error {
+// declareFlips emits the gap of namespaces that flipped.
+func (t *Target) declareFlips(ctx context.Context) error {
 	g := t.flipGap
 	if g.To == 0 {
 		return nil

@@ -13,33 +13,31 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
-// follow watches from the cursor until the watch ends for whatever reason.
-func (t *Target) follow(ctx context.Context) error {
+// follow watches from the position until the watch ends for whatever reason. Without an error another watch follows.
+func (t *Target) follow(ctx context.Context, s *following) (state, error) {
 	t.Status.Set(status.Stale, "opening the watch")
-	rolledBack, err := t.checkRollback(ctx)
-	if err != nil || rolledBack {
-		return err
+	if err := t.checkRollback(ctx); err != nil {
+		return s, err
 	}
 	if err := t.compareEnded(ctx); err != nil {
-		return err
+		return s, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.Cursor) || t.lost != nil && t.lost.Phase == recovery.Asking
+	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.Cursor) || t.refusals.count > 0
 	w, err := t.Source.Watch(ctx, t.resume(), elsewhere)
 	if listwatch.Expired(err) {
-		return t.expire(err)
+		return t.refused(s, err)
 	}
 	if err != nil {
-		return t.compareIfLasting(ctx, err)
+		return s, t.compareIfLasting(ctx, err)
 	}
 	defer w.Stop()
 	if err := t.Clients.Identity.Check(ctx); err != nil {
-		return err
+		return s, err
 	}
 	t.Status.Watches.Add(1)
 	began := time.Now()
@@ -47,15 +45,14 @@ func (t *Target) follow(ctx context.Context) error {
 	t.progress.Opened(t.Cursor, t.head)
 	t.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
-		return err
+		return s, err
 	}
 	if err = t.reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
 	if t.progress.EndedWithout(t.Cursor) {
 		t.Status.Stuck.Add(1)
-		t.fallBehind()
-		err = errDiverged
+		err = t.fallBehind()
 	}
 	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.progress.Stuck > 0 {
 		t.unwatched.fail() // there can be more than it has brought
@@ -65,12 +62,11 @@ func (t *Target) follow(ctx context.Context) error {
 	t.again.Stop()
 	switch err = t.compareIfLasting(ctx, err); {
 	case listwatch.Expired(err):
-		return t.expire(err)
-	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReopen),
-		errors.Is(err, errRolledBack), errors.Is(err, listwatch.ErrStuck):
-		return nil
+		return t.refused(s, err)
+	case errors.Is(err, errMoved), errors.Is(err, errReopen), errors.Is(err, listwatch.ErrStuck):
+		return s, nil
 	}
-	return err
+	return s, err
 }
 
 // showWatch shows that the watch is open, whether deletions that a list found still
@@ -80,13 +76,11 @@ func (t *Target) showWatch(ctx context.Context) error {
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
-	if t.lost == nil {
-		t.departed = nil
-	}
-	if t.lost != nil && t.lost.Phase == recovery.Settling {
-		t.setState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.lost.Settled))
+	if l := t.loss(); l != nil {
+		t.setState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", l.settled))
 		return nil
 	}
+	t.departed = nil
 	state, reason := status.Live, ""
 	if err := t.Coverage.Trouble(); err != nil {
 		state, reason = status.Stale, "namespaceSelector: "+err.Error()
@@ -211,11 +205,8 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	}
 	t.progressBy(w)
 	t.resetPause()
-	if t.lost != nil && t.lost.Phase == recovery.Asking {
-		t.lost = nil // the other API server still had the history
-	}
-	if t.lost == nil {
-		t.inOrder()
+	if t.loss() == nil {
+		t.refusals = refusals{} // another API server may still have had the history
 	}
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	if w.Err != nil {
@@ -251,7 +242,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if err := t.decideUndecided(ctx); err != nil {
 		return err
 	}
-	return t.settle(ctx)
+	return t.settleOpen(ctx)
 }
 
 // progressBy shows progress, which a bookmark at the same revision is not.

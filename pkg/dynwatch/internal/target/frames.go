@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -47,8 +46,8 @@ func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 		selects = t.Source.Resource.Loses()
 	}
 	r := decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added}
-	if l := t.lost; l != nil && l.Phase == recovery.Settling && l.Reason == recovery.ReasonSelection {
-		r.Position = l.Settled + 1 // what the list lacks, and nobody knows, was not selected before
+	if l := t.loss(); l != nil && l.reason == reasonSelection {
+		r.Position = l.settled + 1 // what the list lacks, and nobody knows, was not selected before
 	}
 	return decide.Decide(k, s, r)
 }

@@ -166,7 +166,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
 	case d.Op == event.Snapshot:
 		s.Repeated++
-		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.firstRun.Run)) // consumers need each object, also what change filters would leave out
+		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.first().run())) // consumers need each object, also what change filters would leave out
 	case d.Compare:
 		if same, err := t.sameContent(ctx, e, o); same || err != nil {
 			return err
@@ -212,8 +212,8 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 	case e == nil:
 	case s.Repeat != 0:
 		r.Repeat = e.Run != s.Repeat
-	case t.firstRun.Lost:
-		r.Repeat = e.Run != t.firstRun.Run
+	case t.first().repeats():
+		r.Repeat = e.Run != t.first().run()
 	}
 	return r
 }
@@ -249,7 +249,7 @@ func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Objec
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
 func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
-	if !s.Rollback && rv < max(t.Cursor, t.firstRun.Began) {
+	if !s.Rollback && rv < max(t.Cursor, t.first().began()) {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
 	gone := t.absent(s, rv)
@@ -284,8 +284,8 @@ func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
 func (t *Target) missing(s *Pass) []*index.Entry {
 	if s.Blind {
 		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
-		if t.lost != nil {
-			t.lost.Blind = true
+		if l := t.loss(); l != nil {
+			l.unreadable = true
 		}
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -64,15 +63,25 @@ func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e 
 
 // decideAbsent is what it means that a list at revision rv lacks the entry's object.
 func (t *Target) decideAbsent(e *index.Entry, rv uint64) decide.Decision {
-	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.lostBy(recovery.ReasonRollback)}
+	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.rolledBack()}
 	r := decide.Rules{Selects: t.mayExist(), Edited: t.edited()}
 	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
 }
 
-func (t *Target) lostBy(reason string) bool { return t.lost != nil && t.lost.Reason == reason }
+// lostBy reports whether history of a reason is being recovered.
+func (t *Target) lostBy(reason string) bool {
+	l := t.loss()
+	return l != nil && l.reason == reason
+}
+
+// rolledBack reports whether etcd was restored since the events of the index, so that all objects are compared.
+func (t *Target) rolledBack() bool {
+	f := t.first()
+	return f != nil && f.restored || t.lostBy(reasonRollback)
+}
 
 // edited reports whether all objects are compared because the selectors of the config were edited.
-func (t *Target) edited() bool { return t.lostBy(recovery.ReasonSelection) && !t.Coverage.Outdated() }
+func (t *Target) edited() bool { return t.lostBy(reasonSelection) && !t.Coverage.Outdated() }
 
 // endAbsent emits the end of an object that a list at rv did not hold.
 func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
@@ -47,7 +46,7 @@ import (
 var errReopen = errors.New("the watch is opened again for a namespace that matches")
 
 // beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
-func (t *Target) beginNamespaces(ctx context.Context) (begun bool, err error) {
+func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, next state, err error) {
 	c := &t.Coverage
 	ahead, inLog := uint64(0), make(map[string]struct{})
 	for e := range t.Index.All() {
@@ -60,13 +59,13 @@ func (t *Target) beginNamespaces(ctx context.Context) (begun bool, err error) {
 	begun, err = c.Begin(t.Timing.Timing, t.Cursor, ahead)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("namespaceSelector: %w", err)
+		return false, then, fmt.Errorf("namespaceSelector: %w", err)
 	case !begun:
 		t.setState(status.Syncing, "waiting for the first list of namespaces")
-		return false, nil
+		return false, then, nil
 	}
 	if err := c.FindStores(ctx, t.Source.Revision); err != nil {
-		return false, err
+		return false, then, err
 	}
 	if c.Apart {
 		t.Logger.Info("namespaces have a separate store; matched namespaces are listed",
@@ -76,12 +75,13 @@ func (t *Target) beginNamespaces(ctx context.Context) (begun bool, err error) {
 	// An edit of the selector compares all objects anyway.
 	if m := &t.marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
 		c.Suspect(m.Mark, inLog)
-		if t.lost == nil || t.lost.Reason != recovery.ReasonRollback {
-			t.beginRecovery(recovery.ReasonSelection)
-			t.lost.Oldest = t.Cursor
+		if !t.lostBy(reasonRollback) {
+			r := t.beginRecovery(reasonSelection)
+			r.lost.oldest = t.Cursor
+			then = r
 		}
 	}
-	return true, nil
+	return true, then, nil
 }
 
 func (t *Target) entriesOf(namespace string) []*index.Entry {

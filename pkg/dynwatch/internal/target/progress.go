@@ -1,14 +1,12 @@
 package target
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -22,8 +20,8 @@ import (
 // bookmark is behind the watch of another resource. The next bookmark decides then. Watches that
 // the server ends one after the other are judged together.
 
-// watchProgress decides what it means that the watch has not moved. It returns errStuck
-// if the watch must be replaced, and errDiverged if a reconcile must follow.
+// watchProgress decides what it means that the watch has not moved. It returns ErrStuck
+// if the watch must be replaced, and a loss if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
 	p := &t.progress
 	p.Tick(t.Cursor, 2*t.Timing.Tick)
@@ -51,7 +49,7 @@ func (t *Target) askHead(ctx context.Context) error {
 	}
 	p.Asked(head, furthest)
 	if head < t.Cursor {
-		return cmp.Or(t.doubt(ctx), errRolledBack) // the watch is of another history
+		return t.doubt(ctx) // the watch is of another history
 	}
 	switch p.Expect(t.Cursor, head); {
 	case p.Head == 0:
@@ -70,7 +68,7 @@ func (t *Target) stuck(ctx context.Context) error {
 	t.Status.Stuck.Add(1)
 	if p.Stuck == 1 {
 		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.Cursor, "head", p.Head,
-			"runbook", display.GapRunbook(recovery.ReasonBehind))
+			"runbook", display.GapRunbook(reasonBehind))
 		return listwatch.ErrStuck
 	}
 	rv, same, err := t.matchesList(ctx)
@@ -83,8 +81,7 @@ func (t *Target) stuck(ctx context.Context) error {
 		t.Logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.Cursor, "list_resource_version", rv)
 		return nil
 	}
-	t.fallBehind()
-	return errDiverged
+	return t.fallBehind()
 }
 
 // compareIfLasting has a list replace a watch that keeps failing, if objects have changed. Without
@@ -95,7 +92,7 @@ func (t *Target) compareIfLasting(ctx context.Context, err error) error {
 	}
 	_, same, unread := t.matchesList(ctx)
 	switch {
-	case errors.Is(unread, errRolledBack):
+	case isLoss(unread):
 		return unread
 	case unread != nil:
 		return err
@@ -103,8 +100,7 @@ func (t *Target) compareIfLasting(ctx context.Context, err error) error {
 		t.comparedAt = time.Now()
 		return err
 	}
-	t.fallBehind()
-	return nil
+	return t.fallBehind()
 }
 
 // compareEnded compares the index with a list if the head has been above the position for as long
@@ -118,7 +114,7 @@ func (t *Target) compareEnded(ctx context.Context) error {
 	}
 	_, same, err := t.matchesList(ctx)
 	switch {
-	case errors.Is(err, errRolledBack):
+	case isLoss(err):
 		return err
 	case err != nil:
 		t.Logger.Warn("watches end, and the comparison with a list failed; opening another watch", "err", err)
@@ -129,12 +125,12 @@ func (t *Target) compareEnded(ctx context.Context) error {
 }
 
 // fallBehind has a list replace what the watch does not bring.
-func (t *Target) fallBehind() {
+func (t *Target) fallBehind() error {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor,
-		"runbook", display.GapRunbook(recovery.ReasonBehind))
-	if l := t.lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
-		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
-		return
+		"runbook", display.GapRunbook(reasonBehind))
+	if l := t.loss(); l != nil { // that gap is not declared yet
+		l.oldest, l.settled, l.absent = 0, 0, nil
+		return lossError{l}
 	}
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.provenSince(), Reason: recovery.ReasonBehind}
+	return lossError{&loss{reason: reasonBehind, from: t.provenSince()}}
 }

@@ -18,11 +18,7 @@ import (
 // in the backup. The head of the store proves nothing then. The objects do: in one
 // history the revision of an object only grows, and a name has one object at a time.
 
-// errRolledBack says that an answer of the API server cannot be of the history that was announced.
-// The target has noted the rollback, and a full reconcile follows.
-var errRolledBack = errors.New("etcd was restored to an older state")
-
-// checkHistory returns errRolledBack if the objects that were noted of a list at revision
+// checkHistory returns the loss of a rollback if the objects that were noted of a list at revision
 // at prove a rollback. Etcd itself must confirm one of them: lists come from the watch
 // cache of an API server, and a list of one name at an exact revision does not.
 func (t *Target) checkHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
@@ -58,8 +54,7 @@ func (t *Target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 	}
 	t.Logger.Warn("object older than announced; assuming an etcd rollback",
 		"namespace", d.Namespace, "name", d.Name, "uid", d.UID, "resource_version", d.RV, "announced_resource_version", known)
-	t.rollBack()
-	return errRolledBack
+	return t.rollBack()
 }
 
 // isOlder reports whether etcd shows the object of a list at revision at in a state that
@@ -84,16 +79,17 @@ func (t *Target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64)
 	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
 		return false, err
 	}
-	if g := t.lost.Deleted; g.Has(d.UID) && at >= g.RV {
+	l := t.loss()
+	if l.deleted.Has(d.UID) && at >= l.deleted.RV {
 		return true, nil
 	}
 	if deleted, err := t.sawLater(ctx, d, at); deleted || err != nil {
 		return deleted, err
 	}
-	if d.RV > t.lost.From {
+	if d.RV > l.from {
 		return false, nil // it was born in what is being made up for
 	}
-	_, there, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, t.lost.From)
+	_, there, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, l.from)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it was rejected, and is in no index
 	}
@@ -120,7 +116,7 @@ func (t *Target) logForgets(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// checkEntered returns ErrRolledBack if an object that enters at revision at was deleted before, or
+// checkEntered returns the loss of a rollback if an object that enters at revision at was deleted before, or
 // was newer. No list had to hold it before, as it was not selected.
 func (t *Target) checkEntered(ctx context.Context, o *frame.Object, at uint64) error {
 	return t.checkReturned(ctx, listwatch.ListedOf(o), at)
@@ -174,7 +170,7 @@ func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (b
 // noteListed keeps a listed object that may prove a rollback.
 func (t *Target) noteListed(c *recovery.Contradictions, k decide.Known, d listwatch.Listed) {
 	c.Note(k, d)
-	if k.Object == decide.Unknown {
-		c.NoteReturned(t.lost, d)
+	if l := t.loss(); k.Object == decide.Unknown && l != nil && l.walks() {
+		c.NoteReturned(d, l.deleted.Has(d.UID), l.from)
 	}
 }

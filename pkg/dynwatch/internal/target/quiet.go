@@ -42,7 +42,7 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 		if err := t.passed(ctx, t.Cursor); err != nil {
 			return err
 		}
-		return t.settle(ctx)
+		return t.settleOpen(ctx)
 	case t.suspect && t.rests(q):
 		q.confirmed = max(t.head, t.Cursor)
 	case t.suspect:
@@ -54,8 +54,7 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 		case same:
 			q.confirmed, q.listed = rv, true
 		case q.unequal:
-			t.fallBehind()
-			return errDiverged
+			return t.fallBehind()
 		}
 		q.unequal = !same // the watch has one more tick to bring what the list had
 	case time.Since(q.since) >= t.silence():

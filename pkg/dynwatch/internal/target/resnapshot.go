@@ -97,7 +97,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		s.failures = 0
 	}
 	switch {
-	case errors.Is(err, emit.ErrLog), errors.Is(err, errRolledBack):
+	case errors.Is(err, emit.ErrLog), isLoss(err):
 		return err
 	case err == nil:
 		s.Revision, s.epoch = rv, t.Epoch

@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -19,7 +18,7 @@ import (
 // markOfNow is the checkpoint of now.
 func (t *Target) markOfNow() checkpoint {
 	m := checkpoint{
-		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.firstRun.Began, Run: t.firstRun.Run, Objects: t.Index.Len(),
+		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.notice.Custom.Load(),
 		Proven: t.proven, BoundsMissing: t.boundsMissing != 0, HeldBack: t.heldBack,
@@ -27,8 +26,8 @@ func (t *Target) markOfNow() checkpoint {
 	if m.Mark = t.marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
-	if t.firstRun.Lost {
-		m.Lost = recovery.ReasonJournal
+	if t.first().repeats() {
+		m.Lost = reasonJournal
 	}
 	if t.Spec.Namespaces.Selector != "" && m.Hash == 0 {
 		m.Objects = 0 // many may leave at once, in states from before the mark
@@ -36,70 +35,66 @@ func (t *Target) markOfNow() checkpoint {
 	return m
 }
 
-// restore makes the index what the log says was announced, and the cursor what
-// was marked.
-func (t *Target) restore(ctx context.Context) error {
+// restore makes the index what the log says was announced, and the position what
+// was marked. It returns what the target begins with.
+func (t *Target) restore(ctx context.Context) (state, error) {
 	r, unreadable, err := readLog(ctx, t.Name, t.Index, t.Log.Restore)
 	t.Epoch = max(t.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
 		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	told := t.Record(event.State)
-	last, _, err := t.Log.Last(ctx, &told)
+	shown := t.Record(event.State)
+	last, _, err := t.Log.Last(ctx, &shown)
 	if err != nil {
-		return fmt.Errorf("read the journal: %w", err)
+		return nil, fmt.Errorf("read the journal: %w", err)
 	}
-	state, _ := last.TargetState()
-	t.stateTold = status.State(state)
-	t.restored = true
+	name, _ := last.TargetState()
+	t.stateTold = status.State(name)
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	if unreadable != nil {
 		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable,
-			"runbook", display.GapRunbook(recovery.ReasonJournal))
+			"runbook", display.GapRunbook(reasonJournal))
 	}
-	m := r.mark
-	t.Epoch = max(t.Epoch, m.Epoch)
+	t.Epoch = max(t.Epoch, r.mark.Epoch)
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.marked && t.Index.Len() == 0 {
-		t.firstRun.Lost = r.Lost
-		t.setCursor(m.RV)
-		return nil // nothing is known: the first list
+		t.setCursor(r.mark.RV)
+		return &listing{lost: r.Lost}, nil // nothing is known
 	}
-	t.startFrom(&r)
-	return nil
+	return t.startFrom(&r), nil
 }
 
 // startFrom decides what a target that knows objects begins with.
-func (t *Target) startFrom(r *restored) {
+func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
 	t.departed, t.heldBack = ends.left(), m.HeldBack
 	switch {
 	case !r.marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
 		t.boundsMissing = t.Runs.Next()
-		t.beginRecovery(recovery.ReasonSelection)
-	case !r.marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.since(&m) < m.Objects:
-		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal,
-			"runbook", display.GapRunbook(recovery.ReasonJournal))
-		t.firstRun.Lost = true
+		return t.beginRecovery(reasonSelection)
+	case !r.marked, m.Lost == reasonJournal, m.Synced && t.Index.Len()+ends.since(&m) < m.Objects:
+		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal,
+			"runbook", display.GapRunbook(reasonJournal))
 		// An answer from before the cursor is of another history. The newest event of the
 		// log counts even if the mark knows a newer epoch, of which the log has lost all
 		// events. The rollback is then found again, with an epoch that was not used.
 		t.setCursor(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
+		return &listing{lost: true}
 	case !m.Synced:
-		t.FirstOp, t.firstRun.Began, t.firstRun.Run = m.FirstOp, m.Began, m.Run
-		t.marked = m
+		t.FirstOp, t.marked = m.FirstOp, m
 		t.rememberEnded(ends)
+		return &listing{from: m.Began, number: m.Run}
 	default:
-		t.resumeAt(m, ends)
+		return t.resumeAt(m, ends)
 	}
 }
 
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
-func (t *Target) resumeAt(m checkpoint, ends endings) {
+func (t *Target) resumeAt(m checkpoint, ends endings) state {
 	t.FirstOp, t.marked = m.FirstOp, m
 	t.unwatched.fail()
 	if m.BoundsMissing {
@@ -120,22 +115,23 @@ func (t *Target) resumeAt(m checkpoint, ends endings) {
 	switch {
 	case m.Epoch < t.Epoch: // found by another target that had the objects since
 		clear(t.ended) // revisions of another history
-		t.beginRecovery(recovery.ReasonRollback)
+		return t.beginRecovery(reasonRollback)
 	case m.Selection != t.Spec.Selection():
-		t.beginRecovery(recovery.ReasonSelection)
+		return t.beginRecovery(reasonSelection)
 	case m.Lost != "":
 		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
-		t.lost = lostThen(&m, ends)
+		return recovering{lostThen(&m, ends)}
 	}
+	return new(following)
 }
 
 // lostThen is the stretch of history that was being made up for at the mark, with the
 // deletions that were announced since.
-func lostThen(m *checkpoint, ends endings) *recovery.Lost {
-	l := &recovery.Lost{Phase: recovery.Reconciling, From: m.RV, Reason: m.Lost, Torn: m.Torn}
+func lostThen(m *checkpoint, ends endings) *loss {
+	l := &loss{reason: m.Lost, from: m.RV, incomplete: m.Torn}
 	for _, e := range ends {
 		if e.Deleted != "" && e.after(m) {
-			l.NoteDeleted(e.Deleted, e.RV)
+			l.noteDeleted(e.Deleted, e.RV)
 		}
 	}
 	return l

@@ -60,7 +60,7 @@ func (t *Target) meetFormer(ctx context.Context, o *frame.Object) error {
 	if now, err := t.Source.Revision(ctx); err == nil {
 		to = max(to, now)
 	}
-	gap := event.GapInfo{From: t.former.RV, To: to, Reason: recovery.ReasonUnserved, Recovered: event.RecoveredState}
+	gap := event.GapInfo{From: t.former.RV, To: to, Reason: reasonUnserved, Recovered: event.RecoveredState}
 	t.former = nil
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)

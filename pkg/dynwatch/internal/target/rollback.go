@@ -7,36 +7,35 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // errBehind says that one API server knows less than the target has already seen. It lags,
 // or something between here and it answers from a cache.
 var errBehind = errors.New("the API server is behind: a newer revision was announced before")
 
-// checkRollback compares the resource's newest revision with the newest known one. A watch
-// from the future is not refused, it is silent, so this comes before each watch. If the new
-// history has passed the cursor, only another target can have found the rollback.
-func (t *Target) checkRollback(ctx context.Context) (bool, error) {
+// checkRollback compares the resource's newest revision with the newest known one, and returns the loss of a
+// rollback. A watch from the future is not refused, it is silent, so this comes before each watch. If the new
+// history has passed the position, only another target can have found the rollback.
+func (t *Target) checkRollback(ctx context.Context) error {
 	rv, err := t.Source.Revision(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if rv < t.newestKnown() {
-		return true, t.doubt(ctx)
+		return t.doubt(ctx)
 	}
 	found, err := t.foundElsewhere(ctx)
-	switch {
-	case err != nil:
-	case found:
-		t.rollBack()
-	default:
-		t.head = rv
+	if err != nil {
+		return err
 	}
-	return found, err
+	if found {
+		return t.rollBack()
+	}
+	t.head = rv
+	return nil
 }
 
-// followRollback ends an open watch with [ErrRolledBack] if another target has found a rollback of
+// followRollback ends an open watch with the loss of a rollback if another target has found a rollback of
 // the same store. If there seems to be none, or if the API server does not answer, CheckRollback
 // asks again before the next watch: the server that was asked may have been behind.
 func (t *Target) followRollback(ctx context.Context) error {
@@ -44,8 +43,7 @@ func (t *Target) followRollback(ctx context.Context) error {
 	_, next := t.Clients.Rollbacks.Last()
 	found, err := t.foundElsewhere(ctx)
 	if err == nil && found {
-		t.rollBack()
-		return errRolledBack
+		return t.rollBack()
 	}
 	t.rollback, t.rollbacks = considered, next
 	return ctx.Err()
@@ -54,7 +52,7 @@ func (t *Target) followRollback(ctx context.Context) error {
 // keepRollbacks keeps that, at the end of the target, for the one that follows it with
 // the same checkpoint. One that was not through with a reconcile considers them again.
 func (t *Target) keepRollbacks() {
-	if t.lost == nil {
+	if t.loss() == nil && !t.rolledBack() {
 		t.Clients.Rollbacks.Keep(t.Name, t.rollback)
 	}
 }
@@ -77,7 +75,7 @@ func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
 // restored from a copy, or the answer was stale. A consistent list is a quorum
 // read, so a server that merely lags should not give such an answer; but taking
 // one for a rollback by mistake would compare every object and start an epoch. A
-// second connection is asked before it is believed.
+// second connection is asked before it is believed. It returns the loss of a rollback, or another error.
 func (t *Target) doubt(ctx context.Context) error {
 	rv, err := t.Source.RevisionElsewhere(ctx)
 	if err != nil {
@@ -98,35 +96,35 @@ func (t *Target) doubt(ctx context.Context) error {
 			break // the other targets know of it
 		}
 	}
-	t.rollBack()
-	return nil
+	return t.rollBack()
 }
 
-// known is the newest revision that the store is known to have had. An API server that has lost
+// newestKnown is the newest revision that the store is known to have had. An API server that has lost
 // history names one that the target has not reached yet.
 func (t *Target) newestKnown() uint64 {
-	known := max(t.Cursor, t.firstRun.Began)
-	if t.lost != nil {
-		known = max(known, t.lost.Oldest)
+	known := max(t.Cursor, t.first().began(), t.refusals.oldest)
+	if l := t.loss(); l != nil {
+		known = max(known, l.oldest)
 	}
 	return known
 }
 
 // rollBack notes that etcd was restored to an older state: revisions before and after
 // are of two histories.
-func (t *Target) rollBack() {
+func (t *Target) rollBack() error {
 	t.passRollbacks() // what follows is read after all of them
 	t.Clients.Furthest.Forget()
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,
-		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(recovery.ReasonRollback))
-	l := &recovery.Lost{Phase: recovery.Reconciling, From: t.Cursor, Reason: recovery.ReasonRollback}
-	if t.lost != nil && t.lost.Phase != recovery.Asking {
-		l.From, l.Blind = t.lost.From, t.lost.Blind // that gap is not declared yet
+		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(reasonRollback))
+	l := &loss{reason: reasonRollback, from: t.Cursor}
+	if was := t.loss(); was != nil { // that gap is not declared yet
+		l.from, l.unreadable = was.from, was.unreadable
 	}
-	t.lost, t.undecided, t.progress = l, nil, listwatch.Progress{}
+	t.undecided, t.progress, t.refusals = nil, listwatch.Progress{}, refusals{}
 	clear(t.ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()
+	return lossError{l}
 }

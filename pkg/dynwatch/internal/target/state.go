@@ -1,73 +1,113 @@
 package target
 
 import (
-	"context"
 	"errors"
-	"log/slog"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
-// StateAfter is the state of a target after an error. Synced: its first list was complete. No
-// error counts as an empty list.
-func StateAfter(err error, synced bool) status.State {
+// state is what a target does: waiting, listing, following, recovering or stopped. What it knows only while it
+// does that is in the state, and gone with it. [Target.step] does one step of a state and returns the next one;
+// after an error, [after] says where the target goes on.
+//
+//	state       a step                                  done                   history is lost
+//	waiting     read the log, find the resource,        then                   recovering
+//	            wait for the Namespaces
+//	listing     read the first list                     following              listing, all objects again
+//	following   watch from the position                 following; recovering  recovering
+//	            once refused (410): over another        after a second 410
+//	            connection
+//	recovering  compare a list with the log             following              recovering, anew
+//	stopped
+//
+// A resource that is not served (404) leads to waiting, and from there back to the same state; one that was removed,
+// with its objects announced as deleted, to listing. After any other error the target pauses and repeats the
+// step. An error of the log, and the end of the context, stop it.
+type state interface {
+	// below is the state that a target waits for or was stopped in, otherwise the state itself.
+	below() state
+}
+
+// waiting: the target has no log, no resource, or no Namespaces yet. Then is what it does next, nil until the
+// log was read.
+type waiting struct{ then state }
+
+// following: the target watches from its position. Open is what was lost before, while its list waits for the
+// watch to pass it; nil otherwise.
+type following struct{ open *loss }
+
+// recovering: what was lost is read from a list, and from etcd.
+type recovering struct{ lost *loss }
+
+// stopped: the loop has ended in a state, because of an error of the log or because it was told to.
+type stopped struct{ in state }
+
+func (s waiting) below() state    { return s.then }
+func (f *listing) below() state   { return f }
+func (s *following) below() state { return s }
+func (s recovering) below() state { return s }
+func (s stopped) below() state    { return s.in.below() }
+
+// errEnd says that the context of the target has ended.
+var errEnd = errors.New("the target is not wanted any more")
+
+// removed is an error after which all objects were announced as deleted: the resource or the namespace is gone.
+type removed struct{ error }
+
+func (r removed) Unwrap() error { return r.error }
+
+// after is the state in which a target goes on whose step in a state has ended with an error.
+func after(s state, err error) state {
+	_, waits := s.(waiting)
+	if _, gone := errors.AsType[removed](err); gone && waits {
+		s = waiting{new(listing)}
+	} else if gone {
+		s = new(listing)
+	}
+	if l, lost := errors.AsType[lossError](err); lost {
+		if first, lists := s.(*listing); lists {
+			return first.again()
+		}
+		return recovering{l.of}
+	}
 	switch {
-	case errors.Is(err, kube.ErrNotServed), apierrors.IsNotFound(err):
-		return status.Waiting
-	case apierrors.IsForbidden(err):
-		return status.Forbidden
-	case listwatch.Expired(err):
-		return status.Syncing // a list took longer than etcd keeps its revision
-	case errors.Is(err, catalog.ErrUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
-		return status.Degraded
-	case synced:
-		return status.Stale
+	case errors.Is(err, emit.ErrLog), errors.Is(err, errEnd):
+		return stopped{s}
+	case unserved(err) && !waits:
+		return waiting{s}
 	default:
-		return status.Degraded
+		return s
 	}
 }
 
-// tellState appends the state that is shown to the log if it differs from the last
-// one there. What lies between two states is not told: after a restart that changes
-// nothing the target is live as it was.
-func (t *Target) tellState(ctx context.Context, reason string) error {
-	switch {
-	case !t.restored, t.stateTold == t.shown, t.shown == status.Syncing:
-		return nil
-	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
+// unserved reports whether the API server does not serve the resource.
+func unserved(err error) bool { return errors.Is(err, kube.ErrNotServed) || apierrors.IsNotFound(err) }
+
+// first is the first list, nil while there is none to be read.
+func (t *Target) first() *listing {
+	if t.state == nil {
 		return nil
 	}
-	if err := t.EmitState(ctx, string(t.shown), reason, t.Cursor); err != nil {
-		return err
-	}
-	t.stateTold = t.shown
-	return t.Flush(ctx)
+	l, _ := t.state.below().(*listing)
+	return l
 }
 
-// setState shows a state.
-func (t *Target) setState(state status.State, reason string) {
-	t.Status.Set(state, reason)
-	if t.shown == state {
-		return
+// loss is the history that is being recovered, nil if there is none.
+func (t *Target) loss() *loss {
+	if t.state == nil {
+		return nil
 	}
-	t.shown, t.shownSince = state, time.Now()
-	level := slog.LevelInfo
-	if state != status.Live && state != status.Syncing && state != status.Stopped {
-		level = slog.LevelWarn
+	switch s := t.state.below().(type) {
+	case *following:
+		return s.open
+	case recovering:
+		return s.lost
 	}
-	attrs := []slog.Attr{slog.String("state", string(state))}
-	if reason != "" {
-		attrs = append(attrs, slog.String("reason", display.Reason(reason)))
-	}
-	if state == status.Forbidden || state == status.Degraded {
-		attrs = append(attrs, slog.String("runbook", display.AlertRunbook("InformdTargetNotWatched")))
-	}
-	t.Logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
+	return nil
 }
+
+// restored reports whether it is known what the log has.
+func (t *Target) restored() bool { return t.state != nil && t.state.below() != nil }

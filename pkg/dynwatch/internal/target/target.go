@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -57,10 +56,9 @@ type Target struct {
 	Status *status.Status
 	Index  *index.Index
 	position
-	// restored: the index is what the log says. marked is the last checkpoint there.
-	restored bool
-	marked   checkpoint
-	Marks    markTimer
+	// marked is the last checkpoint in the log.
+	marked checkpoint
+	Marks  markTimer
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
 	// flipGap is what namespaces lack that are matched or unmatched together.
@@ -69,46 +67,42 @@ type Target struct {
 	// Source is nil until the resource is resolved.
 	Source *listwatch.Source
 	discovery
-	// Failures are the requests that fail, and Pause follows an error of the API server.
+	// failures are the requests that fail, and pause follows an error of the API server.
 	failures listwatch.Failures
 	pause    wait.Backoff
 	// opening ends this target's turn to open its watch, and is nil if it has none.
 	opening func()
 
-	// First is the first list, until it is complete.
-	firstRun  firstRun
-	firstList firstList
+	// state is what the loop does, nil before Run.
+	state    state
+	refusals refusals
 	// FirstOp is the operation of objects in the first list: they existed when
 	// informd first asked for them, or the resource came later. Empty until it asked.
 	FirstOp event.Op
-	// Lost is history that the API server no longer has, until it is recovered.
-	lost *recovery.Lost
-	// reconciles counts the losses of history since the watch last brought anything in order.
-	reconciles int
-	// Undecided are deletions that could not be distinguished from leaving the selection yet.
+	// undecided are deletions that could not be distinguished from leaving the selection yet.
 	undecided []undecided
-	// Former are objects that were announced as deleted and can return.
+	// former are objects that were announced as deleted and can return.
 	former *recovery.Deleted
-	// Departed are the keys of objects that had left the selection before the restart. It is nil
+	// departed are the keys of objects that had left the selection before the restart. It is nil
 	// once the watch is open: what is selected cannot change without it then.
 	departed map[string]struct{}
 	// rejections are the revisions of rejected objects, by UID, so that
 	// each list does not reject them again.
 	rejections map[string]uint64
-	// Sweeps numbers the sweeps, for the marks in the index.
+	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps uint32
-	// HeldBack: change filters have held back states. The log does not know which.
+	// heldBack: change filters have held back states. The log does not know which.
 	heldBack bool
 	// rollback is the number of the last rollback of any target that was considered, and
-	// Rollback is closed at the next one.
+	// rollbacks is closed at the next one.
 	rollback  uint64
 	rollbacks <-chan struct{}
 
-	// Head is the resource's revision when the watch was opened.
+	// head is the resource's revision when the watch was opened.
 	head uint64
-	// Progress is how far the watches have come.
+	// progress is how far the watches have come.
 	progress listwatch.Progress
-	// Stalled is when an append ended that took long: the watch has perhaps brought
+	// stalled is when an append ended that took long: the watch has perhaps brought
 	// more by then than was read of it.
 	stalled time.Time
 	// suspect: the watch was opened because the one before fell silent.
@@ -160,31 +154,17 @@ func New(o Options) *Target {
 func (t *Target) Run(ctx context.Context) {
 	defer t.unsubscribe()
 	defer t.Coverage.Leave()
-	reason := ""
 	defer t.endOpening()
-	for ctx.Err() == nil {
+	t.state = waiting{}
+	var err error
+	for err == nil {
 		t.beginOpening(ctx)
-		err := t.advance(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if errors.Is(err, errRolledBack) {
-			continue // the next step is a full reconcile
-		}
-		if err != nil && !errors.Is(err, emit.ErrLog) {
-			err = t.explainForbidden(ctx, err)
-		}
-		if err != nil && !errors.Is(err, emit.ErrLog) {
-			if !errors.Is(err, kube.ErrNotServed) {
-				t.Status.Failures.Add(1)
-			}
-			err = t.fail(ctx, err)
-		}
-		if errors.Is(err, emit.ErrLog) && ctx.Err() == nil {
-			reason = err.Error()
-			t.Logger.Error("journal refused events; target stopped", "err", err)
-			break
-		}
+		err = t.advance(ctx)
+	}
+	reason := ""
+	if ctx.Err() == nil {
+		reason = err.Error()
+		t.Logger.Error("journal refused events; target stopped", "err", err)
 	}
 	t.Formerly.Keep(t.Name, t.former)
 	t.keepRollbacks()
@@ -195,40 +175,81 @@ func (t *Target) Run(ctx context.Context) {
 	t.setState(status.Stopped, reason)
 }
 
-// advance does what comes next for the target and returns when that is over: nil
-// if the loop should go on at once, an error if it should pause first.
+// advance does a step, and what follows from its outcome: the next state, with a checkpoint of what was completed,
+// and a pause after an error. Its own error says that the target stops.
 func (t *Target) advance(ctx context.Context) error {
+	next, err := t.step(ctx)
+	if err != nil {
+		err = t.explainForbidden(ctx, err)
+	}
+	if ctx.Err() != nil {
+		err = errEnd
+	}
+	was := t.state.below()
+	t.state = after(next, err)
+	if _, stops := t.state.(stopped); stops {
+		return err
+	}
+	if was != nil && was != t.state.below() {
+		if err := t.markNow(ctx); err != nil {
+			return err
+		}
+	}
+	if err == nil || isLoss(err) {
+		return nil
+	}
+	return t.fail(ctx, err)
+}
+
+// step does what comes next for the target, until that is over. It returns the state that follows, with an error the
+// one that [after] begins with.
+func (t *Target) step(ctx context.Context) (state, error) {
 	t.Status.Alive()
-	switch {
-	case !t.restored:
-		return t.restore(ctx)
-	case t.Source == nil:
-		return t.resolve(ctx)
-	case t.Spec.Namespaces.Selector != "" && !t.Coverage.Known:
-		return t.awaitNamespaces(ctx)
-	case !t.Status.Synced.Load():
-		return t.snapshot(ctx)
-	case t.lost != nil && t.lost.Phase == recovery.Reconciling:
-		return t.reconcile(ctx)
+	switch s := t.state.(type) {
+	case waiting:
+		return t.wait(ctx, s)
+	case *listing:
+		return t.readFirst(ctx, s)
+	case *following:
+		return t.follow(ctx, s)
+	case recovering:
+		return t.recover(ctx, s.lost)
 	default:
-		return t.follow(ctx)
+		return s, errEnd
 	}
 }
 
+// wait does one thing that must be done before the target can list or watch.
+func (t *Target) wait(ctx context.Context, s waiting) (state, error) {
+	var err error
+	switch {
+	case s.then == nil:
+		s.then, err = t.restore(ctx)
+	case t.Source == nil:
+		err = t.resolve(ctx)
+	case t.Spec.Namespaces.Selector != "" && !t.Coverage.Known:
+		s.then, err = t.awaitNamespaces(ctx, s.then)
+	default:
+		return s.then, nil
+	}
+	return s, err
+}
+
 // awaitNamespaces begins with the namespaces that match, or waits until there may be a list
-// of them.
-func (t *Target) awaitNamespaces(ctx context.Context) error {
-	if begun, err := t.beginNamespaces(ctx); begun || err != nil {
-		return err
+// of them. It returns what the target does then.
+func (t *Target) awaitNamespaces(ctx context.Context, then state) (state, error) {
+	begun, then, err := t.beginNamespaces(ctx, then)
+	if begun || err != nil {
+		return then, err
 	}
 	t.endOpening()
 	for {
 		t.Status.Alive()
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return then, ctx.Err()
 		case <-t.Coverage.Changed:
-			return nil
+			return then, nil
 		case <-time.After(t.Timing.Tick):
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -59,26 +58,25 @@ func (t *Target) endUnserved(ctx context.Context, denial error) error {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
 			denial, t.Index.Len(), due.UTC().Format(time.RFC3339))
 	}
-	return errors.Join(t.endResource(ctx, recovery.ReasonUnserved, a.At), denial)
+	if err := t.endResource(ctx, reasonUnserved, a.At); err != nil {
+		return err
+	}
+	return removed{denial}
 }
 
 // endResource announces all known objects as deleted, and forgets the target's position:
-// objects that appear later are new ones, in a storage that may be another one.
+// objects that appear later are new ones, in a storage that may be another one. The caller returns [removed].
 func (t *Target) endResource(ctx context.Context, reason string, at uint64) error {
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.lost, t.undecided, t.FirstOp, t.unwatched = nil, nil, event.Added, unwatched{}
-	t.firstRun = firstRun{}
+	t.undecided, t.refusals, t.FirstOp, t.unwatched = nil, refusals{}, event.Added, unwatched{}
 	t.absence = catalog.Absence{}
 	t.setCursor(0)
 	clear(t.ended)
 	t.Coverage.Forget()
 	t.Status.Synced.Store(false)
 	if err := t.Flush(ctx); err != nil {
-		return err
-	}
-	if err := t.markNow(ctx); err != nil {
 		return err
 	}
 	t.noteGone()
@@ -92,15 +90,15 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 	if t.notice.Custom.Load() {
 		lost = t.unwatched.lostOfCustom(t.notice.Removed.Load(), t.stalled)
 	}
-	if t.Index.Len() == 0 && t.lost == nil && !lost {
+	if t.Index.Len() == 0 && t.loss() == nil && !lost {
 		return nil
 	}
 	from := t.resume()
-	switch {
+	switch l := t.loss(); {
 	case !t.Status.Synced.Load():
-		from = t.firstRun.Began
-	case t.lost != nil:
-		from = min(from, t.lost.From)
+		from = t.first().began()
+	case l != nil:
+		from = min(from, l.from)
 	}
 	last := t.Cursor
 	for e := range t.Index.All() {
@@ -149,11 +147,12 @@ func (t *Target) explainForbidden(ctx context.Context, err error) error {
 	if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
 		return unsure // the namespace may be one of another cluster
 	}
-	known := t.Index.Len() > 0 || t.Status.Synced.Load()
-	if known {
-		if err := t.endResource(ctx, recovery.ReasonNamespace, rv); err != nil {
-			return err
-		}
+	err = fmt.Errorf("%w; namespace %q does not exist, so it has no objects", err, t.Spec.Namespace)
+	if t.Index.Len() == 0 && !t.Status.Synced.Load() {
+		return err
 	}
-	return fmt.Errorf("%w; namespace %q does not exist, so it has no objects", err, t.Spec.Namespace)
+	if err := t.endResource(ctx, reasonNamespace, rv); err != nil {
+		return err
+	}
+	return removed{err}
 }

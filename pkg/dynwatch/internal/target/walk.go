@@ -17,13 +17,14 @@ import (
 // The walk is over before the watch is opened. Frames need not wait anywhere, and
 // what a walk says comes before what the watch says by itself. If the walk takes
 // so long that the watch's revision expires meanwhile, all begins again from a
-// newer one, but at most maxReconciles times: after that there is no walk.
+// newer one, but at most maxRefusals times: after that there is no walk.
 
 // queries are what there is to walk after a sweep. Those whose newest revision is
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
 func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query {
-	if l := t.lost; l == nil || !l.Walks() || t.reconciles > maxReconciles {
+	l := t.loss()
+	if l == nil || !l.walks() || t.refusals.count > maxRefusals {
 		return nil
 	}
 	var all []recovery.Query
@@ -31,7 +32,7 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 	trim := func() {
 		slices.SortStableFunc(all, func(a, b recovery.Query) int { return cmp.Compare(a.RV, b.RV) })
 		if len(all) > t.Limits.Requests {
-			all, t.lost.Torn = all[:t.Limits.Requests], true
+			all, l.incomplete = all[:t.Limits.Requests], true
 		}
 	}
 	add := func(e *index.Entry, d listwatch.Listed) {
@@ -39,7 +40,7 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 			trim()
 		}
 		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.At}
-		q.Floor = max(t.lost.From, t.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
+		q.Floor = max(l.from, t.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
 		if e != nil {
 			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
 		}
@@ -63,26 +64,26 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 // walk emits the history of every name, but for the listed states, as far as the
 // budget and etcd reach.
 func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
-	l := t.lost
+	l := t.loss()
 	if l != nil && t.Spec.Selects() {
-		l.Torn = true // what came into the selection and left again is in no list
+		l.incomplete = true // what came into the selection and left again is in no list
 	}
 	if len(queries) == 0 {
 		return nil
 	}
 	w := &recovery.Walk{
-		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.Requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
-		Lenient: l.Lenient,
+		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
+		Lenient: l.lenient,
 	}
 	began := time.Now()
-	err := t.emitWalk(ctx, w, t.Limits.Time-l.Spent)
-	l.Spent += time.Since(began)
-	l.Requests += w.Asked
+	err := t.emitWalk(ctx, w, t.Limits.Time-l.spent)
+	l.spent += time.Since(began)
+	l.requests += w.Asked
 	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
-	l.Answers += w.Answers
-	l.Torn = l.Torn || w.Torn
-	if err = t.Source.Note(ctx, err, listwatch.Attempt{Request: "history walk", At: l.From}); err != nil {
-		l.Lenient = l.Lenient || errors.Is(err, listwatch.ErrLasting)
+	l.answers += w.Answers
+	l.incomplete = l.incomplete || w.Torn
+	if err = t.Source.Note(ctx, err, listwatch.Attempt{Request: "history walk", At: l.from}); err != nil {
+		l.lenient = l.lenient || errors.Is(err, listwatch.ErrLasting)
 		return err
 	}
 	t.Logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)
@@ -129,8 +130,8 @@ func (t *Target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 // emitResult emits one result.
 func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 	t.Status.Progressed()
-	if f.Torn && !t.lost.Torn {
-		t.lost.Torn = true
+	if l := t.loss(); f.Torn && !l.incomplete {
+		l.incomplete = true
 		if err := t.markLost(ctx); err != nil {
 			return err
 		}

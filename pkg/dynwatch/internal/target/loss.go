@@ -1,0 +1,108 @@
+package target
+
+import (
+	"errors"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// The reasons of gaps.
+const (
+	// reasonExpired: the API server's history does not reach back to the position.
+	reasonExpired = "expired"
+	// reasonRollback: the API server's storage was restored to an older state.
+	reasonRollback = "rollback"
+	// reasonUnserved: the resource was removed while no watch was open.
+	reasonUnserved = "unserved"
+	// reasonNamespace: the target's namespace was deleted with the permission to read it.
+	reasonNamespace = "namespace-deleted"
+	// reasonBroken: the first list had to begin again.
+	reasonBroken = "list-restarted"
+	// reasonJournal: the journal has lost events, or the checkpoint of the target.
+	reasonJournal = "journal"
+	// reasonSelection: the selectors were changed while informd was down, or what was
+	// filtered out of a namespace that matched by then is unknown.
+	reasonSelection = "selection"
+	// reasonBehind: the watch brought nothing although objects had changed.
+	reasonBehind = "behind"
+	// reasonAudit: an audit found that the watch had left something out.
+	reasonAudit = "audit"
+)
+
+// loss is a stretch of history that the watch has not brought and does not bring any more. It begins behind
+// revision from.
+type loss struct {
+	reason string
+	from   uint64
+	// oldest is a revision from which a watch can begin, as the API server's error names it; 0 if it names none.
+	oldest uint64
+	// unsure: an audit found only what change filters may have skipped. No gap follows a list at the position.
+	unsure bool
+	// tried: a recovery was begun. If it failed, etcd may have been restored since.
+	tried bool
+	// absent are the entries that the list at revision settled did not hold. A frame may still explain
+	// them; what none has explained when the watch passes that revision is deleted.
+	settled uint64
+	absent  []absentEntry
+	// unreadable: some deletions are unknown, as a list had objects without a readable identity.
+	unreadable bool
+	// deleted are the objects that were announced as deleted meanwhile. The list that lacked
+	// one may be of a history that etcd has gone back behind since.
+	deleted *recovery.Deleted
+	// incomplete: revisions are missing of an object that existed at either end. It is
+	// in the log's checkpoint before the first event that hides one.
+	incomplete bool
+
+	// answers is how many older revisions the walks have read, requests how many were asked for, spent what that took.
+	answers, requests int
+	spent             time.Duration
+	// lenient: some revision cannot be read for long. Walks leave it out.
+	lenient bool
+}
+
+// absentEntry is an entry that a list did not hold, and its revision then.
+type absentEntry struct {
+	entry index.Handle
+	rv    uint64
+}
+
+// lossError ends what the target does: it recovers the loss next.
+type lossError struct{ of *loss }
+
+func (e lossError) Error() string { return "history is lost, reason: " + e.of.reason }
+
+// isLoss reports whether an error is a loss of history.
+func isLoss(err error) bool {
+	_, is := errors.AsType[lossError](err)
+	return is
+}
+
+// noteDeleted notes that an object was announced as deleted at revision rv.
+func (l *loss) noteDeleted(uid string, rv uint64) {
+	if l.deleted == nil {
+		l.deleted = recovery.NewDeleted()
+	}
+	l.deleted.Add(uid, rv)
+}
+
+// walks reports whether the revisions that were lost can be read from etcd one by one.
+func (l *loss) walks() bool { return l.reason == reasonExpired || l.reason == reasonBehind }
+
+// recovered says how much of the lost range came out.
+func (l *loss) recovered() event.Recovered {
+	switch {
+	case l.unreadable:
+		return event.RecoveredPartial
+	case !l.walks():
+		return event.RecoveredState
+	case !l.incomplete:
+		return event.RecoveredKnown
+	case l.answers > 0:
+		return event.RecoveredPartial
+	default:
+		return event.RecoveredState
+	}
+}

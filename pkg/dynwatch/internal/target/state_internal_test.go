@@ -1,0 +1,156 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
+
+// describe names a state with what it has of a loss.
+func describe(s state) string {
+	switch s := s.(type) {
+	case waiting:
+		if s.then == nil {
+			return "waiting"
+		}
+		return "waiting, " + describe(s.then)
+	case *listing:
+		text := fmt.Sprintf("listing from %d", s.from)
+		if s.restored {
+			text += ", restored"
+		}
+		if s.broken {
+			text += ", broken"
+		}
+		return text
+	case *following:
+		if s.open != nil {
+			return "following, open " + s.open.reason
+		}
+		return "following"
+	case recovering:
+		return "recovering " + s.lost.reason
+	case stopped:
+		return "stopped, " + describe(s.in)
+	}
+	return "none"
+}
+
+// TestAfter: where each state goes on after each outcome of a step.
+func TestAfter(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods"}
+	forbidden := apierrors.NewForbidden(resource, "", errors.New("no"))
+	outcomes := []struct {
+		name string
+		err  error
+	}{
+		{"done", nil},
+		{"end", errEnd},
+		{"log", fmt.Errorf("%w: full", emit.ErrLog)},
+		{"404", apierrors.NewGenericServerResponse(http.StatusNotFound, "list", resource, "", "", 0, true)},
+		{"not served", fmt.Errorf("discovery: %w", kube.ErrNotServed)},
+		{"removed", removed{fmt.Errorf("discovery: %w", kube.ErrNotServed)}},
+		{"namespace removed", removed{forbidden}},
+		{"forbidden", forbidden},
+		{"overload", apierrors.NewTooManyRequestsError("later")},
+		{"list expired", apierrors.NewResourceExpired("too old")},
+		{"wrong list", listwatch.ErrWrongList},
+		{"rollback", lossError{&loss{reason: reasonRollback}}},
+		{"behind", lossError{&loss{reason: reasonBehind}}},
+	}
+	// What is not named stays in its state.
+	stay := func(as string, others map[string]string) map[string]string {
+		want := map[string]string{"end": "stopped, " + as, "log": "stopped, " + as}
+		for _, o := range outcomes {
+			if want[o.name] == "" {
+				want[o.name] = as
+			}
+			if other, ok := others[o.name]; ok {
+				want[o.name] = other
+			}
+		}
+		return want
+	}
+	for _, c := range []struct {
+		from func() state
+		want map[string]string
+	}{
+		{func() state { return waiting{} }, stay("waiting", map[string]string{
+			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
+			"rollback": "recovering rollback", "behind": "recovering behind",
+		})},
+		{func() state { return waiting{new(following)} }, stay("waiting, following", map[string]string{
+			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
+			"rollback": "recovering rollback", "behind": "recovering behind",
+		})},
+		{func() state { return &listing{from: 7} }, stay("listing from 7", map[string]string{
+			"404": "waiting, listing from 7", "not served": "waiting, listing from 7",
+			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"rollback": "listing from 7, restored", "behind": "listing from 7, restored",
+		})},
+		{func() state { return &listing{from: 7, pass: new(Pass)} }, stay("listing from 7", map[string]string{
+			"404": "waiting, listing from 7", "not served": "waiting, listing from 7",
+			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"rollback": "listing from 7, restored, broken", "behind": "listing from 7, restored, broken",
+		})},
+		{func() state { return new(following) }, stay("following", map[string]string{
+			"404": "waiting, following", "not served": "waiting, following",
+			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"rollback": "recovering rollback", "behind": "recovering behind",
+		})},
+		{func() state { return &following{open: &loss{reason: reasonExpired}} }, stay("following, open expired", map[string]string{
+			"404": "waiting, following, open expired", "not served": "waiting, following, open expired",
+			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"rollback": "recovering rollback", "behind": "recovering behind",
+		})},
+		{func() state { return recovering{&loss{reason: reasonExpired}} }, stay("recovering expired", map[string]string{
+			"404": "waiting, recovering expired", "not served": "waiting, recovering expired",
+			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"rollback": "recovering rollback", "behind": "recovering behind",
+		})},
+	} {
+		got := make(map[string]string)
+		for _, o := range outcomes {
+			got[o.name] = describe(after(c.from(), o.err))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("from %s (-want +got):\n%s", describe(c.from()), diff)
+		}
+	}
+}
+
+// TestRefused: the first 410 is followed by a watch over another connection, the next ones by a
+// recovery, and from the third on after a pause. A comparison that is open begins again.
+func TestRefused(t *testing.T) {
+	gone := apierrors.NewResourceExpired("too old resource version: 5 (9)")
+	of := &Target{Options: Options{Logger: slog.New(slog.DiscardHandler)}, position: position{Cursor: 5}}
+	s := new(following)
+	for i, want := range []struct {
+		state  string
+		pauses bool
+	}{{"following", false}, {"recovering expired", false}, {"recovering expired", true}} {
+		next, err := of.refused(s, gone)
+		if got := describe(next); got != want.state || (err != nil) != want.pauses {
+			t.Errorf("410 number %d: %s (%v), want %s, a pause: %v", i+1, got, err, want.state, want.pauses)
+		}
+		if r, ok := next.(recovering); ok && (r.lost.from != 5 || r.lost.oldest != 9) {
+			t.Errorf("410 number %d: lost after %d, the oldest revision is %d", i+1, r.lost.from, r.lost.oldest)
+		}
+	}
+	of.refusals = refusals{}
+	open := &loss{reason: reasonSelection, from: 3, oldest: 4, settled: 8, absent: make([]absentEntry, 1)}
+	next, err := of.refused(&following{open: open}, gone)
+	if r, ok := next.(recovering); !ok || err != nil || r.lost != open || open.from != 3 || open.oldest != 9 || open.settled != 0 || open.absent != nil {
+		t.Errorf("a 410 with an open comparison: %s, %+v (%v)", describe(next), open, err)
+	}
+}

@@ -14,6 +14,9 @@ type Field struct {
 	Enum  []string // what a string may be; nil means anything
 	// Absent is what a list without its key means, if an empty one is refused.
 	Absent string
+	// Of is the struct that declares it, as Declared.
+	Of       reflect.Type
+	Declared reflect.StructField
 }
 
 // FieldsOf lists the keys of a struct: its fields with a yaml tag, and those of
@@ -30,11 +33,24 @@ func FieldsOf(dst reflect.Value) []Field {
 		case key == "" || key == "-" || !f.IsExported():
 			continue
 		}
-		one := Field{Key: key, Value: dst.Field(i), Absent: f.Tag.Get("absent")}
+		one := Field{Key: key, Value: dst.Field(i), Absent: f.Tag.Get("absent"), Of: dst.Type(), Declared: f}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			one.Enum = strings.Split(enum, ",")
 		}
 		all = append(all, one)
+	}
+	return all
+}
+
+// Leaves lists the keys of a struct at a path, and of the structs in it, that are no structs with keys
+// themselves. Key of each is its whole path.
+func Leaves(dst reflect.Value, path string) (all []Field) {
+	for _, f := range FieldsOf(dst) {
+		if f.Key = Join(path, f.Key); f.Value.Kind() == reflect.Struct && !IsScalar(f.Value) {
+			all = append(all, Leaves(f.Value, f.Key)...)
+			continue
+		}
+		all = append(all, f)
 	}
 	return all
 }

@@ -17,22 +17,14 @@ func reloadable() []string {
 // names every setting, and its place in next, that differs and takes effect at the
 // start alone.
 func (c *Config) Replaces(next *Config) error {
-	found := NewProblems(next.Path)
-	var walk func(path string, was, is reflect.Value)
-	walk = func(path string, was, is reflect.Value) {
-		after := FieldsOf(is)
-		for i, before := range FieldsOf(was) {
-			key := Join(path, before.Key)
-			switch {
-			case slices.Contains(reloadable(), key), key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
-			case before.Value.Kind() == reflect.Struct && !IsScalar(before.Value):
-				walk(key, before.Value, after[i].Value)
-			case !reflect.DeepEqual(before.Value.Interface(), after[i].Value.Interface()):
-				found.Add(next.Places[key], key, "cannot change while informd runs: %s", c.remedy(key))
-			}
+	found, after := NewProblems(next.Path), Leaves(reflect.ValueOf(next).Elem(), "")
+	for i, f := range Leaves(reflect.ValueOf(c).Elem(), "") {
+		switch {
+		case slices.Contains(reloadable(), f.Key), f.Key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
+		case !reflect.DeepEqual(f.Value.Interface(), after[i].Value.Interface()):
+			found.Add(next.Places[f.Key], f.Key, "cannot change while informd runs: %s", c.remedy(f.Key))
 		}
 	}
-	walk("", reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
 	return found.Err()
 }
 

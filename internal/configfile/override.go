@@ -100,19 +100,11 @@ func mayBeEmpty(key string) bool { return key == "admin.listen" || key == "admin
 // singleKeys lists the keys that have a variable.
 func singleKeys() []string {
 	var all []string
-	var walk func(path string, dst reflect.Value)
-	walk = func(path string, dst reflect.Value) {
-		for _, f := range config.FieldsOf(dst) {
-			key := config.Join(path, f.Key)
-			switch {
-			case f.Value.Kind() == reflect.Struct && !config.IsScalar(f.Value):
-				walk(key, f.Value)
-			case config.IsScalar(f.Value):
-				all = append(all, key)
-			}
+	for _, f := range config.Leaves(reflect.ValueOf(&config.Config{}).Elem(), "") {
+		if config.IsScalar(f.Value) {
+			all = append(all, f.Key)
 		}
 	}
-	walk("", reflect.ValueOf(&config.Config{}).Elem())
 	return all
 }
 
@@ -138,24 +130,17 @@ func variable(key string) string {
 
 // override sets what comes from outside over what the file says.
 func (r *reading) override(root reflect.Value, over []override) {
-	for _, o := range over {
-		r.origins[o.path] = o.origin
-		f := lookup(root, o.path)
-		if message := setScalar(f, o.text); message != "" {
-			r.fail(o.path, "%s", message)
+	for _, f := range config.Leaves(root, "") {
+		for _, o := range over {
+			if o.path != f.Key {
+				continue
+			}
+			r.origins[o.path] = o.origin
+			if message := setScalar(f, o.text); message != "" {
+				r.fail(o.path, "%s", message)
+			}
 		}
 	}
-}
-
-// lookup returns the field of a key path, which exists.
-func lookup(dst reflect.Value, path string) config.Field {
-	key, rest, deeper := strings.Cut(path, ".")
-	all := config.FieldsOf(dst)
-	f := all[slices.IndexFunc(all, func(f config.Field) bool { return f.Key == key })]
-	if deeper {
-		return lookup(f.Value, rest)
-	}
-	return f
 }
 
 // strays warns of the variables of an environment that have no effect: those of a key that are

@@ -110,27 +110,17 @@ func (r *reading) place(path string) config.Pos {
 }
 
 // fileKeys returns the keys that name files to read: texts whose keys end in File. It reads
-// the decoded config, whose size has a limit: aliases can multiply the nodes of a file.
-func (r *reading) fileKeys(c *config.Config) []config.FileKey {
-	found := r.fileKeysIn(reflect.ValueOf(c).Elem(), "")
+// the decoded config, whose size has a limit: aliases can multiply the nodes of a file. No list but sinks has any.
+func (r *reading) fileKeys(c *config.Config) (found []config.FileKey) {
+	all := config.Leaves(reflect.ValueOf(c).Elem(), "")
 	for i, s := range c.Sinks {
 		if s.Options != nil {
-			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), config.Index("sinks", i))...)
+			all = append(all, config.Leaves(reflect.ValueOf(s.Options).Elem(), config.Index("sinks", i))...)
 		}
 	}
-	return found
-}
-
-// fileKeysIn returns those of a struct and of the structs in it. No list but sinks has any.
-func (r *reading) fileKeysIn(of reflect.Value, path string) []config.FileKey {
-	var found []config.FileKey
-	for _, f := range config.FieldsOf(of) {
-		at := config.Join(path, f.Key)
-		switch {
-		case f.Value.Kind() == reflect.Struct:
-			found = append(found, r.fileKeysIn(f.Value, at)...)
-		case f.Value.Kind() == reflect.String && strings.HasSuffix(f.Key, "File") && f.Value.String() != "":
-			found = append(found, config.FileKey{Key: at, Name: f.Value.String(), At: r.place(at), Origin: r.origins[at]})
+	for _, f := range all {
+		if f.Value.Kind() == reflect.String && strings.HasSuffix(f.Key, "File") && f.Value.String() != "" {
+			found = append(found, config.FileKey{Key: f.Key, Name: f.Value.String(), At: r.place(f.Key), Origin: r.origins[f.Key]})
 		}
 	}
 	return found

@@ -3,7 +3,6 @@ package configfile
 import (
 	"encoding"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,35 +83,26 @@ func (g *generator) mapping(value reflect.Value, path string) object {
 	return schema
 }
 
-// properties are those of a struct: its fields with a yaml tag, and those of embedded
-// structs that are tagged inline.
+// properties are those of the keys of a struct.
 func (g *generator) properties(value reflect.Value, path string) object {
 	all := object{}
-	for field, inner := range value.Fields() {
-		key, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		switch {
-		case option == "inline" && field.Type.Kind() == reflect.Struct:
-			maps.Copy(all, g.properties(inner, path))
-			continue
-		case key == "" || key == "-" || !field.IsExported():
-			continue
-		}
-		at := strings.TrimPrefix(path+"."+key, ".")
-		schema := g.schema(inner, at)
-		if field.Tag.Get("absent") != "" {
+	for _, f := range config.FieldsOf(value) {
+		at := strings.TrimPrefix(path+"."+f.Key, ".")
+		schema := g.schema(f.Value, at)
+		if f.Absent != "" {
 			schema["minItems"] = 1
 		}
-		if enum := field.Tag.Get("enum"); enum != "" {
-			constrain(schema, strings.Split(enum, ","))
+		if f.Enum != nil {
+			constrain(schema, f.Enum)
 		}
-		schema = alternatives(schema, inner.Type())
-		if text := g.describe(value.Type(), field); text != "" {
+		schema = alternatives(schema, f.Value.Type())
+		if text := g.describe(f.Of, f.Declared); text != "" {
 			schema["description"] = text
 		}
-		if known := fallback(inner); known != nil && !slices.Contains(derived(), at) {
+		if known := fallback(f.Value); known != nil && !slices.Contains(derived(), at) {
 			schema["default"] = known
 		}
-		all[key] = schema
+		all[f.Key] = schema
 	}
 	return all
 }

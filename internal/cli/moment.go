@@ -15,27 +15,21 @@ type objectMoment struct {
 	Revision uint64 // 0 if it is a time
 }
 
-// parseTime reads a time: how long ago, as in 10m, or as in 2026-11-20T10:00:00Z.
-func parseTime(text string, now time.Time) (objectMoment, error) {
+// parseMoment reads a revision; or a time, as "now", how long ago, or as RFC 3339 has it.
+func parseMoment(text string, now time.Time) (objectMoment, error) {
+	if text == "now" {
+		return objectMoment{Time: now}, nil
+	}
+	if revision, err := strconv.ParseUint(text, 10, 64); err == nil && revision > 0 {
+		return objectMoment{Revision: revision}, nil
+	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return objectMoment{Time: now.Add(-ago)}, nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return objectMoment{Time: at}, nil
 	}
-	return objectMoment{}, fmt.Errorf("%q is no time: write how long ago, as in 10m, or 2026-11-20T10:00:00Z", text)
-}
-
-// parseMoment reads a revision or a time.
-func parseMoment(text string, now time.Time) (objectMoment, error) {
-	if revision, err := strconv.ParseUint(text, 10, 64); err == nil && revision > 0 {
-		return objectMoment{Revision: revision}, nil
-	}
-	m, err := parseTime(text, now)
-	if err != nil {
-		return objectMoment{}, fmt.Errorf("%q is no revision and no time: write a revision as in 12345, how long ago as in 10m, or 2026-11-20T10:00:00Z", text)
-	}
-	return m, nil
+	return objectMoment{}, fmt.Errorf("%q is no revision and no time: write a revision as in 12345, how long ago as in 10m, or 2026-11-20T10:00:00Z", text)
 }
 
 // String names the moment.

@@ -101,22 +101,13 @@ revision (resourceVersion), who wrote it if the config has fieldManager, and wha
 
 func getCommand(std streams) *cobra.Command {
 	var at string
-	var revision uint64
 	var moment objectMoment
-	cmd := objectCommand("get", "show an object as it is or was", `informd get shows the state of an object: the last one, or that at a time or a revision.`,
-		"informd get pods/shop/web-1 --at 10m\ninformd get deployments.apps/shop/web --revision 12345 -o json")
-	cmd.Flags().StringVar(&at, "at", "", "the time: how long ago as in 10m, or 2026-11-20T10:00:00Z")
-	cmd.Flags().Uint64Var(&revision, "revision", 0, "the revision (resourceVersion)")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("at") && cmd.Flags().Changed("revision") {
-			return misused("--at and --revision are two ways to say one thing: use one")
-		}
-		moment = objectMoment{Time: time.Now(), Revision: revision}
-		if at == "" {
-			return nil
-		}
-		var err error
-		if moment, err = parseTime(at, time.Now()); err != nil {
+	cmd := objectCommand("get", "show an object as it is or was", `informd get shows the state of an object: the last one, or that at a time or a revision
+(resourceVersion).`,
+		"informd get pods/shop/web-1 --at 10m\ninformd get deployments.apps/shop/web --at 12345 -o json")
+	cmd.Flags().StringVar(&at, "at", "now", "the moment: how long ago as in 10m, 2026-11-20T10:00:00Z, or a revision")
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if moment, err = parseMoment(at, time.Now()); err != nil {
 			return misused("--at %v", err)
 		}
 		return nil
@@ -128,9 +119,9 @@ func getCommand(std streams) *cobra.Command {
 		}
 		object := e.Object()
 		switch {
-		case e.Op.Ends() && at == "" && revision == 0:
+		case e.Op.Ends() && at == "now":
 			return fmt.Errorf("%s is gone since %s: informd undelete %[1]s prints it", found.Object, e.Time.UTC().Format(time.RFC3339))
-		case e.Op.Ends() && e.ResourceVersion != revision:
+		case e.Op.Ends() && e.ResourceVersion != moment.Revision:
 			return fmt.Errorf("%s did not exist at %s: it is gone since %s, revision %d", found.Object, moment, e.Time.UTC().Format(time.RFC3339), e.ResourceVersion)
 		case object == nil:
 			return fmt.Errorf("%s at %s: %w", found.Object, moment, errNoObject)

@@ -38,15 +38,12 @@ type objectHead struct {
 	} `json:"metadata"`
 }
 
-// fileError is a mistake in the file of an object.
-type fileError string
+// misread returns the error of the file of an object. The help of the command says nothing of mistakes in it.
+func misread(format string, args ...any) error {
+	return usageError{msg: fmt.Sprintf(format, args...), inFile: true}
+}
 
-// Error implements error.
-func (e fileError) Error() string { return string(e) }
-
-func misread(format string, args ...any) error { return fileError(fmt.Sprintf(format, args...)) }
-
-// readTried reads one object, in YAML or JSON. The file "-" is in. The error is a [fileError].
+// readTried reads one object, in YAML or JSON. The file "-" is in.
 func readTried(in io.Reader, file string) (*triedObject, error) {
 	text, err := readTriedFile(in, file)
 	if err != nil {

@@ -35,10 +35,6 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			change, notes, err := readChange(std.in, from)
-			if _, ok := errors.AsType[fileError](err); ok {
-				// The help of the command says nothing of mistakes in a file.
-				return usageError{msg: err.Error(), inFile: true}
-			}
 			if err != nil {
 				return err
 			}

@@ -194,11 +194,11 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	}
 	store, err := openJournal(ctx, d.config, wanted(d.config), d.logger)
 	if err != nil {
-		return nil, errors.Join(err, release(now, leading))
+		return nil, errors.Join(err, release(leading))
 	}
 	if leading != nil {
 		if err := store.Lead(ctx, leading); err != nil {
-			return nil, errors.Join(err, release(now, leading), store.Close())
+			return nil, errors.Join(err, release(leading), store.Close())
 		}
 	}
 	store.Cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }

@@ -181,19 +181,10 @@ func (s *clusterJournal) followFailure() {
 	}
 }
 
-// releasing bounds the release of the lease, which else expires.
-const releasing = 3 * time.Second
-
 // Close releases the lease, and closes the journal.
 func (s *clusterJournal) Close() error {
 	s.fail(journal.ErrClosed)
-	var errs []error
-	if s.leading != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), releasing)
-		defer cancel()
-		errs = append(errs, s.leading.Release(ctx))
-	}
-	return errors.Join(append(errs, s.Journal.Close())...)
+	return errors.Join(release(s.leading), s.Journal.Close())
 }
 
 // errNoHistory says that nothing is left to read.

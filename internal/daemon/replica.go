@@ -126,11 +126,11 @@ func (d *Daemon) logHandler() http.Handler {
 }
 
 // release gives the lease up if it is held.
-func release(now context.Context, l *replica.Leadership) error {
+func release(l *replica.Leadership) error {
 	if l == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(now), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	return l.Release(ctx)
 }

@@ -18,27 +18,18 @@ func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
 	case len(r.matches) == 0:
 		return admitted, []string{"the sink gets state only if a match has it in control"}
 	}
-	var decoded any
+	var decoded *any
 	for i := range r.matches {
-		m := &r.matches[i]
-		key := m.fails(e)
-		if key == "" && m.unchanged(e) {
-			key = "changed"
+		switch key, err := r.matches[i].refuses(e, false, &decoded); {
+		case key == "" && err != nil:
+			return admitted, []string{fmt.Sprintf("match[%d].condition fails, and onConditionError is deliver: %v", i, err)}
+		case key == "":
+			return admitted, []string{fmt.Sprintf("match[%d] lets it through", i)}
+		case err != nil:
+			reasons = append(reasons, fmt.Sprintf("match[%d].condition fails, and onConditionError is drop: %v", i, err))
+		default:
+			reasons = append(reasons, fmt.Sprintf("match[%d].%s does not let %s through", i, key, attribute(e, key)))
 		}
-		if key == "" {
-			holds, err := m.holds(e, &decoded)
-			switch {
-			case holds && err != nil:
-				return admitted, []string{fmt.Sprintf("match[%d].condition fails, and onConditionError is deliver: %v", i, err)}
-			case holds:
-				return admitted, []string{fmt.Sprintf("match[%d] lets it through", i)}
-			case err != nil:
-				reasons = append(reasons, fmt.Sprintf("match[%d].condition fails, and onConditionError is drop: %v", i, err))
-				continue
-			}
-			key = "condition"
-		}
-		reasons = append(reasons, fmt.Sprintf("match[%d].%s does not let %s through", i, key, attribute(e, key)))
 	}
 	return admitted, reasons
 }

@@ -114,36 +114,39 @@ func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []u
 	if len(r.matches) == 0 {
 		return e.Op != event.State, nil
 	}
-	var decoded *any // made for the first condition: most routes have none
+	var decoded *any
 	for i := range r.matches {
-		m := &r.matches[i]
-		if m.fails(e) != "" || !detached && m.unchanged(e) {
-			continue
-		}
-		if m.When != nil && decoded == nil {
-			decoded = new(any)
-		}
-		holds, err := m.holds(e, decoded)
+		key, err := r.matches[i].refuses(e, detached, &decoded)
 		if err != nil {
-			failed = append(failed, unanswered{match: i, err: err, delivered: holds})
+			failed = append(failed, unanswered{match: i, err: err, delivered: key == ""})
 		}
-		if holds {
+		if key == "" {
 			return true, failed
 		}
 	}
 	return false, failed
 }
 
-// holds evaluates the condition. After an error it is as the match has it for those.
-func (m *match) holds(e *event.Event, decoded *any) (bool, error) {
-	if m.When == nil || e.Op.Control() || e.Op.Ends() {
-		return true, nil
+// refuses returns the key of the match that an event does not fit, "" if the match delivers it. An error is
+// that of the condition, and then the answer is as the match has it for those. Decoded is nil for the first
+// match; it is made for the first condition, because most routes have none.
+func (m *match) refuses(e *event.Event, detached bool, decoded **any) (key string, err error) {
+	switch key = m.fails(e); {
+	case key != "":
+		return key, nil
+	case !detached && m.unchanged(e):
+		return "changed", nil
+	case m.When == nil || e.Op.Control() || e.Op.Ends():
+		return "", nil
 	}
-	holds, err := m.When.Holds(e, decoded)
-	if err != nil {
-		return !m.DropFailed, err
+	if *decoded == nil {
+		*decoded = new(any)
 	}
-	return holds, nil
+	holds, err := m.When.Holds(e, *decoded)
+	if holds && err == nil || err != nil && !m.DropFailed {
+		return "", err
+	}
+	return "condition", err
 }
 
 // fails returns the key of the first one that the event does not fit, the condition

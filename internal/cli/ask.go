@@ -15,7 +15,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -160,7 +160,7 @@ func servedName(said string, served []dynwatch.ServedResource) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		hint := cmp.Or(spelling.DidYouMean(said, all), ": kubectl api-resources lists its resources")
+		hint := cmp.Or(display.DidYouMean(said, all), ": kubectl api-resources lists its resources")
 		return "", misused("the API server does not serve the resource %q%s", said, hint)
 	default:
 		if slices.Contains(found, said) { // pods before pods.metrics.k8s.io

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 )
 
 // configKey is what the schema of the config says of a key. Keys of one path differ by the sink
@@ -213,9 +213,9 @@ func (k configKeys) find(said string) (path string, err error) {
 	case len(ends) > 1:
 		return "", fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
 	case !strings.Contains(said, "."):
-		return "", fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(said, lasts))
+		return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, lasts))
 	}
-	return "", fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(said, k.paths()))
+	return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, k.paths()))
 }
 
 // print shows the keys of a path for people, and the keys below it; "" is the config as a whole.

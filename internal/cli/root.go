@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 )
 
 // The groups of commands in the help.
@@ -107,7 +107,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 		return misused("unknown command %q: did you mean informd run --config %[1]s?", name)
 	}
 	names := subcommands(parent)
-	meant := spelling.DidYouMean(name, names)
+	meant := display.DidYouMean(name, names)
 	if meant == "" && parent.HasParent() {
 		return misused("unknown command %q: %s needs one of %s", name, parent.Name(), strings.Join(names, ", "))
 	}
@@ -142,7 +142,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near, ok := spelling.Nearest(unknown.GetSpecifiedName(), names); ok {
+	if near, ok := display.Nearest(unknown.GetSpecifiedName(), names); ok {
 		return misused("%v (did you mean --%s?)", err, near)
 	}
 	return misused("%v", err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -123,13 +123,13 @@ func (r *reading) unknown(in *node, p pair, path string, known []string) {
 	meant, hint, ok := habit(p.Key, known)
 	if !ok && isGlued(p.Key) {
 		hint, ok = spaceMissing, true
-		meant, _ = spelling.Nearest(p.Key, known)
+		meant, _ = display.Nearest(p.Key, known)
 	}
 	if ok {
 		r.Add(p.At, at, "unknown key: %s", hint)
 	} else {
 		r.Add(p.At, at, "unknown key%s", didYouMean(p.Key, known))
-		meant, ok = spelling.Nearest(p.Key, known)
+		meant, ok = display.Nearest(p.Key, known)
 	}
 	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == kindNull) {
 		r.Suppress(config.Join(path, meant))

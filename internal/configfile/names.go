@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 )
 
 // builtins are plural names that Kubernetes itself serves, by group. They serve
@@ -122,7 +122,7 @@ func mixedName(group, resource string) string {
 // guessPlural ends a message about a kind with the plural it probably has.
 func guessPlural(kind string) string {
 	plural := pluralOf(kind)
-	if len(kind) > spelling.MaxWord || !config.IsPlural(plural) {
+	if len(kind) > display.MaxWord || !config.IsPlural(plural) {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", plural)
@@ -157,5 +157,5 @@ func habit(key string, known []string) (meant, hint string, ok bool) {
 // didYouMean ends a message about a word that is none of the candidates: with
 // the one that was probably meant, else with all of them.
 func didYouMean(word string, candidates []string) string {
-	return cmp.Or(spelling.DidYouMean(word, candidates), " (one of: "+strings.Join(candidates, ", ")+")")
+	return cmp.Or(display.DidYouMean(word, candidates), " (one of: "+strings.Join(candidates, ", ")+")")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 )
 
 // override is a value from outside of the file.
@@ -165,7 +165,7 @@ func strays(environment []string, body []byte) config.Errors {
 			continue
 		}
 		hint := "it would be " + envPrefix + " and a key outside of resources and sinks, as in " + variable("log.level")
-		if near, ok := spelling.Nearest(rest, known); ok {
+		if near, ok := display.Nearest(rest, known); ok {
 			hint = fmt.Sprintf("did you mean %q?", envPrefix+near)
 		}
 		all = append(all, config.Error{File: config.OneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})

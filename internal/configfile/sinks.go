@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -57,7 +57,7 @@ func (r *reading) driver(n *node, path string, s *config.Sink) bool {
 	case r.Bad(at):
 	case p == nil || p.Value.Kind == kindNull:
 		for _, other := range n.Pairs { // the other keys depend on the type
-			if meant := spelling.DidYouMean(other.Key, []string{"type"}); meant != "" {
+			if meant := display.DidYouMean(other.Key, []string{"type"}); meant != "" {
 				r.Add(other.At, config.Join(path, other.Key), "unknown key%s", meant)
 				return false
 			}

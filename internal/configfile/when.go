@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/when"
 )
 
@@ -38,7 +38,7 @@ func (r *checker) checkWhen(m *config.Match, path string, resources []config.Res
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
-			message += cmp.Or(spelling.DidYouMean(one.Unknown, one.Known), " (one of: "+strings.Join(one.Expected, ", ")+")")
+			message += cmp.Or(display.DidYouMean(one.Unknown, one.Known), " (one of: "+strings.Join(one.Expected, ", ")+")")
 		}
 		r.Add(at, path, "%s", message)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -56,7 +56,7 @@ func unknownSink(said string, names []string) error {
 // with the names that exist.
 func suggestion(said, things string, names []string) string {
 	const most = 20
-	if meant := spelling.DidYouMean(said, names); meant != "" {
+	if meant := display.DidYouMean(said, names); meant != "" {
 		return meant
 	}
 	if more := len(names) - most; more > 0 {

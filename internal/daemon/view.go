@@ -7,7 +7,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -136,7 +136,7 @@ func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 		}
 		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
 	}
-	if meant := spelling.DidYouMean(wants.Resource(), names); meant != "" {
+	if meant := display.DidYouMean(wants.Resource(), names); meant != "" {
 		return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), meant)
 	}
 	return nil

@@ -1,6 +1,7 @@
 // Package display makes texts fit to be shown: the errors and reasons that informd
 // stores, logs and prints. An API server, a conversion webhook or an endpoint may send
-// megabytes, and an error may quote a URL with a password. Packages dynwatch and deliver and the daemon call it.
+// megabytes, and an error may quote a URL with a password. It also finds the word that a
+// user probably meant. All of informd calls it.
 package display
 
 import (

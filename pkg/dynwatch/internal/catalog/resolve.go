@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -38,7 +38,7 @@ type unknownResource struct {
 
 // Error names the resource, where it is missing, and the one that was probably meant.
 func (e *unknownResource) Error() string {
-	return fmt.Sprintf("%v: the API server has no resource %q in %s%s", kube.ErrNotServed, e.resource, e.where, spelling.DidYouMean(e.resource, e.others))
+	return fmt.Sprintf("%v: the API server has no resource %q in %s%s", kube.ErrNotServed, e.resource, e.where, display.DidYouMean(e.resource, e.others))
 }
 
 // Unwrap returns kube.ErrNotServed.

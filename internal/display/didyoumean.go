@@ -1,6 +1,4 @@
-// Package spelling finds the word that a user probably meant. The
-// config, the commands and pkg/dynwatch call it for unknown names.
-package spelling
+package display
 
 import (
 	"fmt"

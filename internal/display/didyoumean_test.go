@@ -1,9 +1,9 @@
-package spelling_test
+package display_test
 
 import (
 	"testing"
 
-	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/internal/display"
 )
 
 func TestNearest(t *testing.T) {
@@ -12,7 +12,7 @@ func TestNearest(t *testing.T) {
 		"configmap": "configmaps", "deploymnets.apps": "deployments.apps", "Pods": "pods", "resnapshot-every": "resnapshotEvery",
 		"deployments": "deployments.apps", "x": "", "": "", "ingresses": "",
 	} {
-		if got, ok := spelling.Nearest(word, candidates); got != want || ok != (want != "") {
+		if got, ok := display.Nearest(word, candidates); got != want || ok != (want != "") {
 			t.Errorf("%q: %q, %t; want %q", word, got, ok, want)
 		}
 	}

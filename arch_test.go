@@ -124,7 +124,7 @@ func arrows() map[string]arrow {
 		"pkg":              {except: ours("pkg/informd"), never: append(ours("cmd"), parts()...)},
 		"pkg/informd":      {never: ours("cmd")},
 		"internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io", "github.com/google/cel-go")},
-		"internal/page":    {only: ours("internal/page", "internal/sse")},
+		"internal/page":    {only: ours("internal/page")},
 		"internal/replica": {never: ours("pkg/dynwatch", "pkg/sink", "internal/daemon", "internal/deliver", "internal/admin", "internal/config")},
 		"internal/tail":    {never: append(ours("pkg/dynwatch", "pkg/journal", "internal/deliver", "internal/admin"), "k8s.io/client-go")},
 		"internal/when": {

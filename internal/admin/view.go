@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/internal/sse"
+	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/internal/tail"
 )
 
@@ -134,7 +134,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer reader.Close()
-	sending := tailing{out: bufio.NewWriterSize(sse.New(w), tailBuffer), wants: wants, most: perSecond}
+	sending := tailing{out: bufio.NewWriterSize(page.NewSender(w), tailBuffer), wants: wants, most: perSecond}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
@@ -233,8 +233,8 @@ func (t *tailing) report(missed uint64) {
 	}
 }
 
-func (t *tailing) beat() { _, _ = t.out.WriteString(sse.Beat) }
+func (t *tailing) beat() { _, _ = t.out.WriteString(page.Beat) }
 
 func (t *tailing) message(kind string, data []byte) {
-	_, _ = t.out.Write(sse.Append(t.out.AvailableBuffer(), kind, data))
+	_, _ = t.out.Write(page.AppendMessage(t.out.AvailableBuffer(), kind, data))
 }

@@ -1,6 +1,6 @@
 // Package page is the web page of informd: files for the browser, embedded in the
-// binary, and the stream of states that the page shows. It decides nothing about access;
-// package admin guards it like /status.
+// binary, the stream of states that the page shows, and how streams are sent. It decides
+// nothing about access; package admin guards it like /status.
 package page
 
 import (
@@ -11,8 +11,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/informd/informd/internal/sse"
 )
 
 //go:embed assets
@@ -70,7 +68,7 @@ func (s *Stream) now() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.at) >= Interval/2 {
-		s.last = sse.Append(nil, "", s.Render())
+		s.last = AppendMessage(nil, "", s.Render())
 		s.at = time.Now()
 	}
 	return s.last
@@ -78,7 +76,7 @@ func (s *Stream) now() []byte {
 
 // ServeHTTP sends the state until the page is closed, does not read, or the server ends.
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := sse.New(w)
+	out := NewSender(w)
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/internal/replica"
-	"github.com/informd/informd/internal/sse"
 )
 
 func forwardTo(leader string) http.Handler {
@@ -118,13 +118,13 @@ func TestForwardWithoutToken(t *testing.T) {
 func TestIdleTailOverHTTP2(t *testing.T) {
 	t.Parallel()
 	idle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := sse.New(w)
+		out := page.NewSender(w)
 		for range 2 {
-			if _, err := io.WriteString(out, sse.Beat); err != nil {
+			if _, err := io.WriteString(out, page.Beat); err != nil {
 				t.Error(err)
 			}
 			select {
-			case <-time.After(sse.Patience + time.Second):
+			case <-time.After(page.Patience + time.Second):
 			case <-r.Context().Done():
 			}
 		}

@@ -1,6 +1,4 @@
-// Package sse writes server-sent events (WHATWG HTML, section 9.2), with a limit of the time
-// that a reader may take for each write.
-package sse
+package page
 
 import (
 	"fmt"
@@ -15,23 +13,24 @@ const Patience = 10 * time.Second
 // Beat is a comment, with which both sides notice a broken connection.
 const Beat = ":\n\n"
 
-// Writer sends messages to one reader. It belongs to one goroutine.
-type Writer struct {
+// Sender sends messages to one reader as server-sent events (WHATWG HTML, section 9.2). It belongs
+// to one goroutine.
+type Sender struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-// New begins the answer to a request.
-func New(w http.ResponseWriter) *Writer {
+// NewSender begins the answer to a request.
+func NewSender(w http.ResponseWriter) *Sender {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	return &Writer{w, http.NewResponseController(w)}
+	return &Sender{w, http.NewResponseController(w)}
 }
 
-// Append appends a message to dst. Data is one line; without a kind it is a usual message.
-func Append(dst []byte, kind string, data []byte) []byte {
+// AppendMessage appends a message to dst. Data is one line; without a kind it is a usual message.
+func AppendMessage(dst []byte, kind string, data []byte) []byte {
 	if kind != "" {
 		dst = append(append(append(dst, "event: "...), kind...), '\n')
 	}
@@ -39,7 +38,7 @@ func Append(dst []byte, kind string, data []byte) []byte {
 }
 
 // Write sends whole messages at once. It blocks for at most [Patience].
-func (s *Writer) Write(messages []byte) (int, error) {
+func (s *Sender) Write(messages []byte) (int, error) {
 	if err := s.control.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
 		return 0, fmt.Errorf("limit the time of a write: %w", err)
 	}

@@ -173,11 +173,12 @@ interpreters: ## install jq, Node and Python for the examples of the exec sink, 
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends jq nodejs python3; }
 
 .PHONY: postgres
-postgres: ## install PostgreSQL and PgBouncer for the tests of the sink, if they are missing (Debian, as root)
-	@ls /usr/lib/postgresql/*/bin/postgres /usr/sbin/pgbouncer >/dev/null 2>&1 || { \
-		echo '==> postgresql and pgbouncer from the Debian packages (about 60 MB)'; \
+postgres: ## install PostgreSQL and PgBouncer for the tests of the sink, if they are missing (Debian, as root), and fetch other versions
+	@ls /usr/lib/postgresql/*/bin/postgres /usr/sbin/pgbouncer >/dev/null 2>&1 && command -v mvn >/dev/null && command -v xz >/dev/null || { \
+		echo '==> postgresql, pgbouncer, maven and xz from the Debian packages'; \
 		mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; \
-		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql pgbouncer; }
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql pgbouncer maven xz-utils; }
+	@$(GO) run -C test ./cluster/build postgres
 
 .PHONY: prometheus
 prometheus: $(PROMETHEUS) ## unpack Prometheus for the test of the alerts from its Debian package

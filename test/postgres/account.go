@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 )
@@ -44,19 +41,4 @@ func (a *account) own(path string) error {
 		return nil
 	}
 	return os.Chown(path, a.uid, a.gid)
-}
-
-// findBinaries returns the directory of the newest PostgreSQL.
-func findBinaries() (string, error) {
-	if dir := os.Getenv("POSTGRES_BIN"); dir != "" {
-		return dir, nil
-	}
-	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	if err == nil && len(all) == 0 {
-		err = errors.New("no /usr/lib/postgresql/*/bin")
-	}
-	if err != nil {
-		return "", fmt.Errorf("find PostgreSQL: %w: run make postgres, or set POSTGRES_BIN", err)
-	}
-	return filepath.Dir(slices.Max(all)), nil
 }

@@ -4,6 +4,6 @@
 //	server := postgres.Start(t, postgres.Options{})
 //	rows := server.Query(t, "SELECT name FROM informd.objects")
 //
-// The binaries are those of Debian's packages postgresql and pgbouncer (`make postgres` installs them). Neither runs as
-// root: then they run as the user postgres or nobody.
+// The binaries are those of Debian's packages postgresql and pgbouncer, or of other versions from Maven Central (`make
+// postgres` brings all). Neither runs as root: then they run as the user postgres or nobody.
 package postgres

@@ -28,8 +28,16 @@ const (
 	Database = "postgres"
 )
 
+// The versions of PostgreSQL from Maven Central: the oldest and the newest that the sink supports.
+const (
+	Oldest = "13"
+	Newest = "18"
+)
+
 // Options of a server. The zero value is a server that does not wait for the disk, which only a power loss would show.
 type Options struct {
+	// Version is the major version of a server from Maven Central, such as Oldest. Default: that of Debian.
+	Version string
 	// Settings are parameters of the server.
 	Settings map[string]string
 	// Durable has the server wait for the disk, as by default.
@@ -89,18 +97,18 @@ func Start(t testing.TB, o Options) *Server {
 func (s *Server) Close() error { return errors.Join(s.Thaw(), s.Kill(), s.close()) }
 
 func newServer(ctx context.Context, o Options) (*Server, error) {
-	binaries, err := findBinaries()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{binaries: binaries}
+	s := &Server{}
+	var err error
 	if s.user, err = unprivileged(); err == nil {
 		if s.dir, err = proc.TempDir("postgres"); err == nil {
 			s.port, err = proc.FreePort()
 		}
 	}
 	if err == nil {
-		err = s.initialise(ctx, binaries, o)
+		s.binaries, err = s.findBinaries(ctx, o.Version)
+	}
+	if err == nil {
+		err = s.initialise(ctx, o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -118,14 +126,14 @@ func newServer(ctx context.Context, o Options) (*Server, error) {
 		args = append(args, "-c", key+"="+settings[key])
 	}
 	s.process = proc.New(proc.Spec{
-		Name: "postgres", Path: filepath.Join(binaries, "postgres"), Args: args, Log: s.dir.Join("postgres.log"), User: s.user.credential(),
+		Name: "postgres", Path: filepath.Join(s.binaries, "postgres"), Args: args, Log: s.dir.Join("postgres.log"), User: s.user.credential(),
 		Ready: func(ctx context.Context) error { return ping(ctx, s.Address()) },
 	})
 	return s, nil
 }
 
 // initialise makes the data directory.
-func (s *Server) initialise(ctx context.Context, binaries string, o Options) error {
+func (s *Server) initialise(ctx context.Context, o Options) error {
 	if err := os.Chmod(s.dir.Join(), 0o711); err != nil {
 		return err
 	}
@@ -149,8 +157,8 @@ func (s *Server) initialise(ctx context.Context, binaries string, o Options) err
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(binaries, "initdb"), "-D", s.data, "-U", User, "--pwfile", password,
-		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+	cmd := exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "-D", s.data, "-U", User, "--pwfile", password,
+		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
 	cmd.Dir = home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user.credential()}
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -24,18 +24,24 @@ func TestPostgresConformance(t *testing.T) {
 			if pooled {
 				address = server.StartPooler(t, s).Address()
 			}
-			schemas := 0
-			sinktest.Run(t, sinktest.Target{
-				Lanes: postgres.Driver().Lanes,
-				Setup: func(t *testing.T) *sinktest.Destination {
-					t.Helper()
-					schemas++
-					return tables(s, address, fmt.Sprintf("conformance_%d", schemas))
-				},
-				IgnoreGoroutines: []goleak.Option{goleak.IgnoreAnyFunction("github.com/informd/informd/test/cluster/proc.launch.func1")},
-			})
+			conformance(t, s, address)
 		})
 	}
+}
+
+// conformance runs the suite, each part of it with a schema of its own.
+func conformance(t *testing.T, s *server.Server, address string) {
+	t.Helper()
+	schemas := 0
+	sinktest.Run(t, sinktest.Target{
+		Lanes: postgres.Driver().Lanes,
+		Setup: func(t *testing.T) *sinktest.Destination {
+			t.Helper()
+			schemas++
+			return tables(s, address, fmt.Sprintf("conformance_%d", schemas))
+		},
+		IgnoreGoroutines: []goleak.Option{goleak.IgnoreAnyFunction("github.com/informd/informd/test/cluster/proc.launch.func1")},
+	})
 }
 
 // tableConfig is the config of a sink into a schema.

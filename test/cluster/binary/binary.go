@@ -1,6 +1,6 @@
 // Package binary builds the server programs that tests run, once, and keeps them
 // in a cache outside the work tree: [ControlPlane], [ControlPlane132], [Controllers], [KWOK],
-// [NATSServer] and [Collector]. It also fetches the jars of [Kafka].
+// [NATSServer] and [Collector]. It also fetches the jars of [Kafka] and [Postgres].
 //
 // The cache is $INFORMD_TEST_CACHE, else informd-test in the user's cache
 // directory. An entry's name has a hash of all that its content depends on: the
@@ -37,7 +37,7 @@ const (
 type recipe struct {
 	name     string // of the program, first part of the entry's name
 	module   string // directory of the module to build in, below the test module
-	pkg      string // package to build, as the go command takes it
+	pkg      string // package to build, as the go command takes it; of jars the goal of mvn
 	version  string // of a package that is not among the module's requirements
 	ldflags  string
 	duration string // of a build with nothing cached, for the waiting reader

@@ -43,6 +43,7 @@ func programs() []program {
 		{name: "kwok", get: binary.KWOK},
 		{name: "controlplane132", get: binary.ControlPlane132},
 		{name: "kafka", get: binary.Kafka, named: true},
+		{name: "postgres", get: binary.Postgres, named: true},
 		{name: "collector", get: binary.Collector, named: true},
 	}
 }

@@ -100,11 +100,12 @@ CREATE TABLE schema.gaps (
 	PRIMARY KEY (cluster, id)
 );
 
--- lz4 compresses objects several times as fast as the default. Not every server has it.
+-- lz4 compresses objects several times as fast as the default. Not every server has it, and PostgreSQL 13 does not know
+-- the words: so they are in a text.
 DO $$
 BEGIN
-	ALTER TABLE schema.history ALTER COLUMN object SET COMPRESSION lz4, ALTER COLUMN more SET COMPRESSION lz4;
-	ALTER TABLE schema.objects ALTER COLUMN object SET COMPRESSION lz4;
+	EXECUTE 'ALTER TABLE schema.history ALTER COLUMN object SET COMPRESSION lz4, ALTER COLUMN more SET COMPRESSION lz4';
+	EXECUTE 'ALTER TABLE schema.objects ALTER COLUMN object SET COMPRESSION lz4';
 EXCEPTION WHEN syntax_error OR feature_not_supported OR invalid_parameter_value THEN
 	NULL;
 END

@@ -15,23 +15,33 @@ import (
 	"github.com/informd/informd/test/cluster/internal/flock"
 )
 
-// kafkaFiles are pom.xml, which names the version, and SHA256SUMS, the jars of it.
+// jarFiles are, for each entry, pom.xml, which names the versions, and SHA256SUMS, the jars of it.
 //
-//go:embed kafka
-var kafkaFiles embed.FS
+//go:embed kafka postgres
+var jarFiles embed.FS
 
 // Kafka returns the directory with the jars of Apache Kafka, and fetches them with mvn from
 // Maven Central if the cache lacks them: under a minute, 44 MB. The entry's name has a hash of
 // the pom and of the checksums that every jar must have.
 func Kafka(ctx context.Context) (string, error) {
+	return recipe{name: "kafka", pkg: "dependency:copy-dependencies", duration: "a minute"}.jars(ctx)
+}
+
+// Postgres returns, as [Kafka] does, the directory with the jars of PostgreSQL in the oldest and the
+// newest version, 29 MB.
+func Postgres(ctx context.Context) (string, error) {
+	return recipe{name: "postgres", pkg: "dependency:copy", duration: "a minute"}.jars(ctx)
+}
+
+// jars returns the entry of a recipe whose package is a goal of mvn.
+func (r recipe) jars(ctx context.Context) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	r := recipe{name: "kafka", pkg: "the jars of kafka", duration: "a minute"}
 	sum := sha256.New()
 	for _, name := range []string{"pom.xml", "SHA256SUMS"} {
-		content, err := kafkaFiles.ReadFile("kafka/" + name)
+		content, err := jarFiles.ReadFile(r.name + "/" + name)
 		if err != nil {
 			return "", err
 		}
@@ -42,17 +52,17 @@ func Kafka(ctx context.Context) (string, error) {
 		return entry, nil
 	}
 	lock, err := flock.Wait(ctx, filepath.Join(cache, r.name+".lock"), func() {
-		fmt.Fprintln(os.Stderr, "waiting for another process that fetches kafka")
+		fmt.Fprintf(os.Stderr, "waiting for another process that fetches %s\n", r.name)
 	})
 	if err != nil {
-		return "", fmt.Errorf("fetch kafka: %w", err)
+		return "", fmt.Errorf("fetch %s: %w", r.name, err)
 	}
 	defer func() { _ = lock.Release() }()
 	if use(entry) { // another process fetched it meanwhile
 		return entry, nil
 	}
 	if err := r.fetchJars(ctx, cache, entry); err != nil {
-		return "", fmt.Errorf("fetch kafka: %w", err)
+		return "", fmt.Errorf("fetch %s: %w", r.name, err)
 	}
 	r.prune(cache)
 	return entry, nil
@@ -65,7 +75,7 @@ func (r recipe) fetchJars(ctx context.Context, cache, entry string) (err error) 
 	if err := os.RemoveAll(work); err != nil {
 		return err
 	}
-	pom, err := fs.Sub(kafkaFiles, "kafka")
+	pom, err := fs.Sub(jarFiles, r.name)
 	if err != nil {
 		return err
 	}
@@ -73,10 +83,10 @@ func (r recipe) fetchJars(ctx context.Context, cache, entry string) (err error) 
 		return err
 	}
 	jars := filepath.Join(work, "jars")
-	cmd := exec.CommandContext(ctx, "mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory="+jars)
+	cmd := exec.CommandContext(ctx, "mvn", "--batch-mode", "--quiet", r.pkg, "-DoutputDirectory="+jars)
 	cmd.Dir = work
 	if err := r.run(cmd, cache); err != nil {
-		return fmt.Errorf("mvn dependency:copy-dependencies: %w", err)
+		return fmt.Errorf("mvn %s: %w", r.pkg, err)
 	}
 	if err := verifyJars(jars, filepath.Join(work, "SHA256SUMS")); err != nil {
 		return err

@@ -56,15 +56,14 @@ func (s *programs) attempt(ctx context.Context, p *process, events []event.Event
 			return n, nil
 		}
 	}
-	ended, reason := p.ended(), p.killed()
+	p.ended()
+	reason := p.killed()
 	p.kill(nil)
 	written := <-sent
 	switch {
 	case ctx.Err() != nil:
 		return n, ctx.Err()
-	case !ended:
-		return n, errHangs
-	case reason != nil:
+	case reason != nil: // as ever if it has not ended
 		return n, reason
 	case s.config.Ack == Exit && p.state.Success():
 		return len(events), nil

@@ -37,8 +37,9 @@ const (
 
 // Driver returns the exec sink type.
 func Driver() sink.Driver {
-	defaults := Config{Ack: IDs, Processes: 1, Batch: 100, Timeout: 30 * time.Second}
-	return sink.Driver{Type: Type, New: func() sink.Config { c := defaults; return &c }, Lanes: 1}
+	return sink.Driver{Type: Type, Lanes: 1, New: func() sink.Config {
+		return &Config{Ack: IDs, Processes: 1, Batch: 100, Timeout: 30 * time.Second}
+	}}
 }
 
 // Config is the options of an exec sink.
@@ -88,12 +89,11 @@ func (c *Config) Lanes() int { return c.Processes }
 // Open implements [sink.Config]. It fails if there is no such program. Processes start when there
 // are events.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
-	path, err := osexec.LookPath(c.Command[0])
-	if err != nil {
+	if _, err := osexec.LookPath(c.Command[0]); err != nil {
 		return nil, fmt.Errorf("find the program of command: %w", err)
 	}
 	s := &programs{
-		config: c, path: path, env: []string{}, slots: make(chan *process, c.Processes),
+		config: c, env: []string{}, slots: make(chan *process, c.Processes),
 		log: &lineLog{logger: env.Logger, limiter: rate.NewLimiter(linesPerSecond, firstLines)},
 	}
 	for range c.Processes {

@@ -175,7 +175,7 @@ func TestBadPrograms(t *testing.T) {
 
 // TestSlowProgram: the time is that between two acknowledgements, not that of a batch.
 func TestSlowProgram(t *testing.T) {
-	c, dir := handler(t, func(c *sinkexec.Config) { c.Timeout = time.Second })
+	c, dir := handler(t, func(c *sinkexec.Config) { c.Timeout = 2 * time.Second })
 	c.Env["EXEC_TEST_ACK"] = sink.NewSecret("slow")
 	s := open(t, c, sinktest.Env(t))
 	defer shut(t, s)

@@ -63,7 +63,7 @@ func acknowledge(ids []string, manner string) []string {
 	case manner == string(sinkexec.IDs):
 		fmt.Fprintln(os.Stdout, last)
 	case manner == "slow":
-		<-time.After(100 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 		fmt.Fprintln(os.Stdout, last)
 	case manner == string(sinkexec.Exit):
 	case len(ids) < 10:

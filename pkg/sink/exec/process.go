@@ -54,8 +54,8 @@ func (s *programs) start() (*process, error) {
 	}
 	context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
 	logged := &output{log: s.log}
-	cmd := osexec.CommandContext(ctx, s.path) //nolint:gosec // the command of the config is the point
-	cmd.Args, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = s.config.Command, s.env, attributes(), outputGrace
+	cmd := osexec.CommandContext(ctx, s.config.Command[0], s.config.Command[1:]...) //nolint:gosec // the command of the config is the point
+	cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = s.env, attributes(), outputGrace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, logged
 	if s.config.Ack == Exit {
 		cmd.Stdout = logged

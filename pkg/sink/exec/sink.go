@@ -19,7 +19,6 @@ const closeGrace = 3 * time.Second
 // programs is an open sink. Write may be called concurrently, as often as there are slots.
 type programs struct {
 	config *Config
-	path   string
 	env    []string
 	log    *lineLog
 	// trust is how many tries of events in a row are believed to be at fault for the end of a

@@ -76,16 +76,10 @@ func partialSuccess(message []byte, contentType string) (rejected int64, words s
 	case kind != "application/x-protobuf" && kind != "application/grpc" && kind != "application/grpc+proto":
 		return 0, "", errForeign
 	}
-	_, partial, err := field(message, 1)
-	if err != nil {
-		return 0, "", err
-	}
-	number, _, err := field(partial, 1)
-	if err != nil {
-		return 0, "", err
-	}
-	_, text, err := field(partial, 2)
-	return int64(number), string(text), err
+	_, partial, err0 := field(message, 1)
+	number, _, err1 := field(partial, 1)
+	_, text, err2 := field(partial, 2)
+	return int64(number), string(text), errors.Join(err0, err1, err2)
 }
 
 // field returns the value of a field of a message, a number or bytes: zero if there is none.

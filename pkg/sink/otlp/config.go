@@ -24,9 +24,6 @@ const (
 	defaultMaxRequestBytes = 2 * sink.MiB
 	minMaxRequestBytes     = 4 * sink.KiB
 
-	// warningPause is between two warnings of the endpoint in the log.
-	warningPause = 10 * time.Minute
-
 	logsPath   = "/v1/logs"
 	exportPath = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 )
@@ -122,5 +119,5 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 // exporter makes a sink that makes requests and sends none.
 func (c *Config) exporter(env sink.Env) (*exporter, error) {
 	e, err := endpoint.New(&c.Options, env, c.kind())
-	return &exporter{Endpoint: e, config: c, logger: env.Logger, warnings: rate.Sometimes{Interval: warningPause}}, err
+	return &exporter{Endpoint: e, config: c, logger: env.Logger, warnings: rate.Sometimes{Interval: 10 * time.Minute}}, err
 }

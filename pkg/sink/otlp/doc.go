@@ -26,25 +26,17 @@
 //
 // # Answers
 //
+// Package endpoint judges answers over HTTP. Beside that:
+//
 //   - Over HTTP, 2xx accepts the request. If the message is none of OTLP, as that of a proxy, the
 //     log has a warning: other exporters do not repeat such a request either.
 //   - A request that is accepted in part has the number of the refused records, but does not
 //     say which they are. The sink sends these events again, one by one: an accepted one
-//     arrives twice with the same id, a refused one is permanent.
-//   - 413 is permanent. 400, 422 and INVALID_ARGUMENT, and a refused record, are permanent if the
-//     endpoint accepts other events, as for a webhook: it must have accepted one since Open, and
-//     must not have refused more than ten events in a row since then. Else the error is unknown,
-//     see [sink.Unknown].
-//   - What OTLP calls retryable (429, 502, 503 and 504; CANCELLED, DEADLINE_EXCEEDED, ABORTED,
+//     arrives twice with the same id, a refused one is judged as after 400. So is INVALID_ARGUMENT.
+//   - What OTLP calls retryable (502, 503 and 504 of 5xx; CANCELLED, DEADLINE_EXCEEDED, ABORTED,
 //     OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS, and RESOURCE_EXHAUSTED with a RetryInfo) is retried
-//     without a limit, after the pause of Retry-After or RetryInfo, at most ten minutes. So is
-//     what a configuration can cause: 401, 403, 404, UNAUTHENTICATED, PERMISSION_DENIED,
-//     UNIMPLEMENTED and redirects, and no answer at all.
+//     without a limit. So is what a configuration can cause: UNAUTHENTICATED, PERMISSION_DENIED and
+//     UNIMPLEMENTED.
 //   - Every other answer is unknown, because OTLP forbids to repeat the request: the event becomes a
 //     dead letter after a few tries.
-//   - The events of a request that is refused with a permanent or unknown error are sent one by
-//     one, to find the refused one.
-//
-// The first 200 bytes of an answer go to the log, and only there, if the request has nothing that
-// may be secret: no path, query or user in url, no headers and no auth.
 package otlp

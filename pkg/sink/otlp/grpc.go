@@ -25,12 +25,11 @@ const prefixSize = 5
 
 // frame puts the prefix of gRPC before a message.
 func frame(message []byte, compressed bool) []byte {
-	framed := make([]byte, prefixSize, prefixSize+len(message))
+	prefix := []byte{0}
 	if compressed {
-		framed[0] = 1
+		prefix[0] = 1
 	}
-	binary.BigEndian.PutUint32(framed[1:], uint32(len(message)))
-	return append(framed, message...)
+	return append(binary.BigEndian.AppendUint32(prefix, uint32(len(message))), message...)
 }
 
 // unframe returns the message of an answer. grpc-go compresses answers as the request was.
@@ -65,10 +64,7 @@ func (s *exporter) answeredByGRPC(answer *endpoint.Answer, events int) error {
 		}
 		return s.accepted(answer, message, events)
 	}
-	words, err := url.PathUnescape(trailer.Get("Grpc-Message"))
-	if err != nil {
-		words = trailer.Get("Grpc-Message")
-	}
+	words, _ := url.PathUnescape(trailer.Get("Grpc-Message")) // none, if it is not escaped as it must be
 	after, asked := retryDelay(trailer)
 	r := s.judge(answered, asked)
 	r.What = fmt.Sprintf("answers %s (%d)%s", answered, answered, r.What)

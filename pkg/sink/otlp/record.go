@@ -29,17 +29,6 @@ const (
 	scopeObjects = "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/k8sobjectsreceiver"
 )
 
-// Attributes that several records or both shapes have. Most are those of OpenTelemetry's semantic
-// conventions; k8s.object and k8s.resource are those of the Collector's receivers of Kubernetes.
-const (
-	attrNamespace = "k8s.namespace.name"
-	attrEventName = "event.name"
-	attrResource  = "k8s.resource.name"
-	attrObject    = "k8s.object."
-	// ownPrefix is that of the attributes of events that the conventions lack.
-	ownPrefix = "informd."
-)
-
 // newData makes the message of a request. Consecutive events of one resource and scope share
 // it; no event overtakes another. The message shares strings with the events, but no data.
 func newData(events []event.Event, shape Shape) *logs.LogsData {
@@ -47,8 +36,10 @@ func newData(events []event.Event, shape Shape) *logs.LogsData {
 	var last *logs.ScopeLogs
 	var shared [3]string
 	for i := range events {
-		e := &events[i]
-		as := shapeOf(e, shape)
+		e, as := &events[i], shape
+		if e.Op.Control() { // which the receiver does not have
+			as = ShapeEvent
+		}
 		if sharing := [3]string{string(as), e.Cluster, e.Namespace}; last == nil || sharing != shared {
 			group := newGroup(e, as)
 			data.ResourceLogs, last, shared = append(data.ResourceLogs, group), group.GetScopeLogs()[0], sharing
@@ -56,14 +47,6 @@ func newData(events []event.Event, shape Shape) *logs.LogsData {
 		last.LogRecords = append(last.LogRecords, newRecord(e, as))
 	}
 	return data
-}
-
-// shapeOf is the shape of an event: the receiver has no control events.
-func shapeOf(e *event.Event, shape Shape) Shape {
-	if e.Op.Control() {
-		return ShapeEvent
-	}
-	return shape
 }
 
 // newGroup makes the group of an event, without records: its resource is the cluster and the
@@ -76,7 +59,7 @@ func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
 		attributes = append(attributes, attribute("service.name", "informd"), attribute("k8s.cluster.name", e.Cluster))
 	}
 	if e.Namespace != "" {
-		attributes = append(attributes, attribute(attrNamespace, e.Namespace))
+		attributes = append(attributes, attribute("k8s.namespace.name", e.Namespace))
 	}
 	return &logs.ResourceLogs{
 		Resource:  &resource.Resource{Attributes: attributes},
@@ -91,7 +74,7 @@ func newRecord(e *event.Event, shape Shape) *logs.LogRecord {
 			ObservedTimeUnixNano: observed,
 			Body:                 watched(e),
 			Attributes: []*common.KeyValue{
-				attribute(attrResource, e.Resource), attribute("event.domain", "k8s"), attribute(attrEventName, e.Name),
+				attribute("k8s.resource.name", e.Resource), attribute("event.domain", "k8s"), attribute("event.name", e.Name),
 			},
 		}
 	}
@@ -121,12 +104,13 @@ func needsAttention(e *event.Event) bool {
 	return e.Op == event.Gap
 }
 
-// attributesOf are the attributes of the event, by the semantic conventions where they have
-// a name for it. The group has the cluster and the namespace.
+// attributesOf are the attributes of the event: those of OpenTelemetry's semantic conventions where
+// there are any, k8s.object and k8s.resource of the Collector's receivers of Kubernetes, and own ones
+// for the rest. The group has the cluster and the namespace.
 func attributesOf(e *event.Event) []*common.KeyValue {
 	all := make([]*common.KeyValue, 0, 20)
 	add := func(key, value string) { all = append(all, attribute(key, value)) }
-	add(attrEventName, e.Type())
+	add("event.name", e.Type())
 	e.AppendAttributes(func(name, value string) {
 		switch name {
 		case "specversion", "source", "type", "subject", "time", "datacontenttype", "cluster", "namespace", "group":
@@ -134,20 +118,20 @@ func attributesOf(e *event.Event) []*common.KeyValue {
 		case "id":
 			add("cloudevents.event_id", value)
 		case "version":
-			add(attrObject+"api_version", apiVersion(e))
+			add("k8s.object.api_version", apiVersion(e))
 		case "resource":
-			add(attrResource, value)
+			add("k8s.resource.name", value)
 		case "kind":
-			add(attrObject+"kind", value)
+			add("k8s.object.kind", value)
 		case "name", "uid":
-			add(attrObject+name, value)
+			add("k8s.object."+name, value)
 			if own := conventional(e, name); own != "" {
 				add(own, value)
 			}
 		case "resourceversion":
-			add(attrObject+"resource_version", value)
+			add("k8s.object.resource_version", value)
 		default:
-			add(ownPrefix+name, value)
+			add("informd."+name, value)
 		}
 	})
 	return all
@@ -173,12 +157,7 @@ func conventional(e *event.Event, what string) string {
 	return "k8s." + kind + "." + what
 }
 
-func apiVersion(e *event.Event) string {
-	if e.Group == "" {
-		return e.Version
-	}
-	return e.Group + "/" + e.Version
-}
+func apiVersion(e *event.Event) string { return strings.TrimPrefix(e.Group+"/"+e.Version, "/") }
 
 // watched is the body that the receiver makes of an event of a watch. An object that begins or
 // ceases to match is added or deleted, as in a watch with a selector.
@@ -195,7 +174,7 @@ func watched(e *event.Event) *common.AnyValue {
 	if known := e.Object(); known != nil {
 		object = valueOf(known, 1)
 	}
-	return members(attribute("type", kind), &common.KeyValue{Key: "object", Value: object})
+	return mapOf(attribute("type", kind), &common.KeyValue{Key: "object", Value: object})
 }
 
 // identity is an object of which nothing else is known.
@@ -205,10 +184,5 @@ func identity(e *event.Event) *common.AnyValue {
 		metadata = append(metadata, attribute("namespace", e.Namespace))
 	}
 	metadata = append(metadata, attribute("uid", e.UID), attribute("resourceVersion", strconv.FormatUint(e.ResourceVersion, 10)))
-	return members(attribute("apiVersion", apiVersion(e)), attribute("kind", e.Kind),
-		&common.KeyValue{Key: "metadata", Value: members(metadata...)})
-}
-
-func members(list ...*common.KeyValue) *common.AnyValue {
-	return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: list}}}
+	return mapOf(attribute("apiVersion", apiVersion(e)), attribute("kind", e.Kind), &common.KeyValue{Key: "metadata", Value: mapOf(metadata...)})
 }

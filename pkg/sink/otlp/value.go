@@ -28,12 +28,17 @@ func attribute(key, text string) *common.KeyValue {
 	return &common.KeyValue{Key: key, Value: textValue(text)}
 }
 
+// mapOf makes a value of members.
+func mapOf(members ...*common.KeyValue) *common.AnyValue {
+	return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: members}}}
+}
+
 // valueOf makes a value of valid JSON. The members of objects stay in their order. Whole numbers
 // of 64 bits with a sign are integers, as in Kubernetes, and null is a value without content. It
 // copies all that it needs of the text.
 func valueOf(text []byte, depth int) *common.AnyValue {
 	text = bytes.Trim(text, space)
-	if len(text) == 0 {
+	if len(text) == 0 || text[0] == 'n' {
 		return &common.AnyValue{}
 	}
 	switch text[0] {
@@ -44,13 +49,11 @@ func valueOf(text []byte, depth int) *common.AnyValue {
 			return textValue(string(text))
 		}
 		if text[0] == '{' {
-			return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: membersOf(text, depth)}}
+			return mapOf(membersOf(text, depth)...)
 		}
 		return &common.AnyValue{Value: &common.AnyValue_ArrayValue{ArrayValue: elementsOf(text, depth)}}
 	case 't', 'f':
 		return &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: text[0] == 't'}}
-	case 'n':
-		return &common.AnyValue{}
 	}
 	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: whole}}
@@ -62,17 +65,13 @@ func valueOf(text []byte, depth int) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: number}}
 }
 
-func membersOf(object []byte, depth int) *common.KeyValueList {
-	list := &common.KeyValueList{}
-	for rest := bytes.TrimLeft(object[1:], space); len(rest) > 0 && rest[0] == '"'; {
-		end, _ := jsonend.Text(rest, 0)
-		if end == jsonend.None {
-			break
-		}
-		key := unquote(rest[:end])
-		value, behind := cut(bytes.TrimLeft(rest[end:], space+":"))
-		list.Values = append(list.Values, &common.KeyValue{Key: strings.ToValidUTF8(key, "\uFFFD"), Value: valueOf(value, depth+1)})
-		rest = behind
+func membersOf(object []byte, depth int) []*common.KeyValue {
+	var list []*common.KeyValue
+	for rest := bytes.TrimLeft(object[1:], space); len(rest) > 0 && rest[0] != '}'; {
+		var key, value []byte
+		key, rest = cut(rest)
+		value, rest = cut(rest)
+		list = append(list, &common.KeyValue{Key: strings.ToValidUTF8(unquote(key), "\uFFFD"), Value: valueOf(value, depth+1)})
 	}
 	return list
 }
@@ -87,14 +86,14 @@ func elementsOf(array []byte, depth int) *common.ArrayValue {
 	return list
 }
 
-// cut cuts off the value at the beginning of text with the comma behind it. Text that has no
+// cut cuts off the value at the beginning of text with the comma or colon behind it. Text that has no
 // value is a value as a whole, so that no loop over it goes on.
 func cut(text []byte) (value, behind []byte) {
 	end := jsonend.Value(text, 0)
 	if end == jsonend.None {
 		return text, nil
 	}
-	return text[:end], bytes.TrimLeft(text[end:], space+",")
+	return text[:end], bytes.TrimLeft(text[end:], space+",:")
 }
 
 // unquote returns the text of a JSON string.

@@ -47,26 +47,6 @@
 //
 // # Answers
 //
-//   - 413 is permanent: the event can never be delivered. So are 431 and 400 if the event has
-//     more than 4 KiB of headers (formats binary and raw), and headers that are longer than an
-//     HTTP/2 endpoint announces.
-//   - 400 and 422 are permanent if the endpoint accepts other events: it must have
-//     accepted one since Open, and must not have refused more than ten
-//     events in a row since then. Otherwise they may concern every event,
-//     as with a wrong signing key: the error is unknown, see [sink.Unknown].
-//   - Every other 4xx that is not named below is unknown as well.
-//   - The events of a batch that is refused with one of these are posted one by
-//     one, to find the refused one.
-//   - Every other answer is retried without a limit. 408, 425, 429 and 5xx end without an
-//     operator; the sink waits as Retry-After asks, at most ten minutes. 401, 403,
-//     404, 405, 407, 410, 415, 421 and 426, and redirects, are mistakes in the configuration of
-//     either side: no event is lost until they are corrected.
-//   - 101 is retried, and its connection is closed: informd uses no other protocol.
-//   - The timeout limits one attempt with all its parts; no answer is retried as well. The
-//     sink replaces a connection over which nothing arrives for twice as long, not even
-//     the answer to a ping.
-//
-// The first 200 bytes of an answer go to the log, and only there: they are no part
-// of an error, of /status or of a dead letter. They are logged only if the request
-// has nothing that may be secret: no path, query or user in url, no headers and no auth.
+// Package endpoint judges answers. Also permanent are 431 and 400 if the event has more than 4 KiB of
+// headers (formats binary and raw), and headers that are longer than an HTTP/2 endpoint announces.
 package webhook

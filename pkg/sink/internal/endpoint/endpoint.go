@@ -1,6 +1,27 @@
-// Package endpoint has what sinks over HTTP have in common: the checks of their keys, the
-// client and its connections, the credential, and what an answer says of events. Packages
-// webhook and otlp call it; it knows no events and no body.
+// Package endpoint has what sinks over HTTP have in common: the keys and their checks, the client and
+// its connections, the credential, and what an answer says of events. Packages webhook and otlp call
+// it; it knows no body.
+//
+// # Answers
+//
+// A sink may judge some of them otherwise, and says so.
+//
+//   - 413 is permanent: the events can never be delivered.
+//   - 400 and 422 are permanent if the endpoint accepts other events: it must have accepted one since
+//     Open, and must not have refused more than ten events in a row since then. Otherwise they may
+//     concern every event, as with a wrong secret: the error is unknown, see [sink.Unknown].
+//   - Every other 4xx that is not named below is unknown as well.
+//   - If one of these refuses several events, they go one by one, to find the refused one.
+//   - Every other answer is retried without a limit, after the pause of Retry-After, at most ten
+//     minutes. 408, 425, 429 and 5xx end without an operator. 401, 403, 404, 405, 407, 410, 415, 421
+//     and 426, and redirects, are mistakes in the configuration of either side: no event is lost until
+//     they are corrected. After 101 the connection is closed: informd uses no other protocol.
+//   - The timeout limits one attempt with all its parts; no answer is retried as well. A connection
+//     over which nothing arrives for twice as long, not even the answer to a ping, is replaced.
+//
+// The first 200 bytes of an answer go to the log, and only there: they are no part of an error, of
+// /status or of a dead letter. They are logged only if the request has nothing that may be secret: no
+// path, query or user in url, no headers and no auth.
 package endpoint
 
 import (

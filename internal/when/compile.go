@@ -2,6 +2,7 @@ package when
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/ext"
 
 	"github.com/informd/informd/internal/when/library"
 )
@@ -40,16 +42,10 @@ type Compiler struct {
 
 // NewCompiler makes a Compiler, which takes some milliseconds. The error is a bug.
 func NewCompiler() (*Compiler, error) {
-	provider, err := newProvider()
-	if err != nil {
-		return nil, fmt.Errorf("make the types of expressions: %w", err)
-	}
 	options := []cel.EnvOption{
-		cel.CustomTypeProvider(provider),
-		cel.CustomTypeAdapter(provider),
 		cel.Variable("object", cel.DynType),
 		cel.Variable("op", cel.StringType),
-		cel.Variable("event", eventType()),
+		cel.Variable("event", cel.ObjectType(attributesType)),
 		// As in admission policies.
 		cel.HomogeneousAggregateLiterals(),
 		cel.DefaultUTCTimeZone(true),
@@ -58,7 +54,10 @@ func NewCompiler() (*Compiler, error) {
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals()),
 	}
-	without, err := cel.NewEnv(append(options, library.Options()...)...)
+	options = append(options, library.Options()...)
+	// Behind the types of the library, which want the provider that this replaces.
+	options = append(options, ext.NativeTypes(reflect.TypeFor[attributes](), ext.ParseStructTags(true)))
+	without, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}

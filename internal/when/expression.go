@@ -112,8 +112,9 @@ func reason(err error) string {
 // view is what the variables of expressions stand for with one event.
 type view struct {
 	event *event.Event
-	// object and old are nil until they are read.
+	// object, old and attributes are nil until they are read.
 	object, old ref.Val
+	attributes  *attributes
 }
 
 var _ cel.Activation = (*view)(nil)
@@ -133,7 +134,10 @@ func (v *view) ResolveName(name string) (any, bool) {
 	case "op":
 		return types.String(v.event.Op), true
 	case "event":
-		return attributes{v.event}, true
+		if v.attributes == nil {
+			v.attributes = new(attributesOf(v.event))
+		}
+		return v.attributes, true
 	}
 	return nil, false
 }

@@ -42,14 +42,12 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 			if err != nil {
 				return err
 			}
-			outcome, err := daemon.Try(cmd.Context(), c, change)
+			t, err := daemon.Try(cmd.Context(), c, change, notes)
 			if err != nil {
 				return err
 			}
-			outcome.Notes = append(notes, outcome.Notes...)
-			t := newTrialReport(c, change, outcome)
 			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return printTrial(out, t) }})
-			if !outcome.Received() {
+			if !t.Received() {
 				err = errors.Join(err, errNobody)
 			}
 			return err

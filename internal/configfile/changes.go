@@ -14,11 +14,11 @@ func (r *checker) checkOld(m config.Match, x *when.Expression, path string, reso
 	if !reads || !r.named(resources) {
 		return
 	}
-	told := func(one config.Resource) bool {
+	has := func(one config.Resource) bool {
 		return one.MayBe(m.Group, m.Resource) && slices.Contains(one.Changes, config.ChangesOldObject)
 	}
 	meant := slices.IndexFunc(resources, func(one config.Resource) bool { return one.MayBe(m.Group, m.Resource) })
-	if meant < 0 || slices.ContainsFunc(resources, told) {
+	if meant < 0 || slices.ContainsFunc(resources, has) {
 		return // that none is meant is said elsewhere
 	}
 	for i := range resources {

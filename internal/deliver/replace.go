@@ -68,15 +68,15 @@ func (r *Runner) changeable(ctx context.Context) (limited context.Context, end c
 	go func() {
 		defer close(ended)
 		for over := false; !over; {
-			over = r.beImpatient(limited, cancel)
+			over = r.breakOffAfterPatience(limited, cancel)
 		}
 	}()
 	return limited, func() { cancel(); <-ended }
 }
 
-// beImpatient waits for something that does not wait, and breaks off what is under way
+// breakOffAfterPatience waits for something that does not wait, and breaks off what is under way
 // if that is not seen to in time. It reports whether ctx has ended.
-func (r *Runner) beImpatient(ctx context.Context, cancel context.CancelFunc) bool {
+func (r *Runner) breakOffAfterPatience(ctx context.Context, cancel context.CancelFunc) bool {
 	pressed := r.requests.pressure()
 	select {
 	case <-pressed:

@@ -71,8 +71,8 @@ type health struct {
 	since   time.Time // when the first of them began to
 	warned  time.Time // when the log last said so
 
-	unansweredAt time.Time // when the log last told of a condition that failed
-	untold       uint64    // how many of them it has not told of since
+	unansweredAt time.Time // when the log last had a condition that failed
+	unlogged     uint64    // how many of them it has not had since
 }
 
 func (h *health) snapshot() Status {
@@ -172,12 +172,12 @@ func (h *health) unanswered(u unanswered, id string) {
 	defer h.mu.Unlock()
 	now := time.Now()
 	if !h.unansweredAt.IsZero() && now.Sub(h.unansweredAt) < quietTime {
-		h.untold++
+		h.unlogged++
 		return
 	}
 	h.logger.Warn("condition could not be evaluated", "expression", fmt.Sprintf("match[%d].condition", u.match), "id", id,
-		"delivered", u.delivered, "more_since_last", h.untold, "err", u.err)
-	h.unansweredAt, h.untold = now, 0
+		"delivered", u.delivered, "more_since_last", h.unlogged, "err", u.err)
+	h.unansweredAt, h.unlogged = now, 0
 }
 
 // panicked logs the stack of the sink's first panic.

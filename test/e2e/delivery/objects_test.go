@@ -254,7 +254,7 @@ func checkStateOf(d *e2e.Informd, object string, events []e2e.Record) error {
 		}
 	}
 	i := rand.IntN(len(events))
-	at := []string{"--revision", strconv.FormatUint(events[i].ResourceVersion, 10)}
+	at := []string{"--at", strconv.FormatUint(events[i].ResourceVersion, 10)}
 	if rand.IntN(2) == 0 {
 		moment := times[i]
 		if i+1 < len(events) {

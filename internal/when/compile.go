@@ -33,9 +33,7 @@ const maxText = 10_000
 
 // Compiler checks expressions. It is safe for concurrent use.
 type Compiler struct {
-	// env has all variables, without is that without the object before.
 	env     *cel.Env
-	without *cel.Env
 	options []cel.ProgramOption
 	names   []string // of variables and functions
 }
@@ -44,6 +42,7 @@ type Compiler struct {
 func NewCompiler() (*Compiler, error) {
 	options := []cel.EnvOption{
 		cel.Variable("object", cel.DynType),
+		cel.Variable(oldObject, cel.DynType),
 		cel.Variable("op", cel.StringType),
 		cel.Variable("event", cel.ObjectType(attributesType)),
 		// As in admission policies.
@@ -57,15 +56,11 @@ func NewCompiler() (*Compiler, error) {
 	options = append(options, library.Options()...)
 	// Behind the types of the library, which want the provider that this replaces.
 	options = append(options, ext.NativeTypes(reflect.TypeFor[attributes](), ext.ParseStructTags(true)))
-	without, err := cel.NewEnv(options...)
+	env, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
-	env, err := without.Extend(cel.Variable(oldObject, cel.DynType))
-	if err != nil {
-		return nil, fmt.Errorf("make the environment of expressions: %w", err)
-	}
-	c := &Compiler{env: env, without: without, names: variables()}
+	c := &Compiler{env: env, names: variables()}
 	if c.options, err = library.ProgramOptions(env, CostLimit); err != nil {
 		return nil, fmt.Errorf("make the options of expressions: %w", err)
 	}
@@ -134,22 +129,7 @@ func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Line: 1, Col: 1, Message: flat(err.Error())}}
 	}
-	return &Expression{program: program, expr: checked.NativeRep().Expr(), source: checked.NativeRep().SourceInfo(), old: c.oldIn(text, parsed)}, nil
-}
-
-// oldIn is where an expression names the object before, nil if it does not: it has a
-// mistake there, where there is no such variable. One of a macro may have that name.
-func (c *Compiler) oldIn(text string, parsed *cel.Ast) *Problem {
-	if !strings.Contains(text, oldObject) {
-		return nil
-	}
-	_, issues := c.without.Check(parsed)
-	for _, one := range issues.Errors() {
-		if p := c.problem(text, one); p.Unknown == oldObject {
-			return &p
-		}
-	}
-	return nil
+	return &Expression{program: program, expr: checked.NativeRep().Expr(), source: checked.NativeRep().SourceInfo()}, nil
 }
 
 // problem makes CEL's message about a text readable.

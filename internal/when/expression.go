@@ -22,16 +22,18 @@ type Expression struct {
 	program cel.Program
 	expr    ast.Expr
 	source  *ast.SourceInfo
-	old     *Problem // where it names the object before, nil if it does not
 }
 
 // ReadsOld reports whether the expression uses the object before the change, and
-// where it says so first, both from 1.
+// where it says so first, both from 1. A variable of a macro should have another name.
 func (x *Expression) ReadsOld() (line, col int, ok bool) {
-	if x.old == nil {
-		return 0, 0, false
-	}
-	return x.old.Line, x.old.Col, true
+	ast.PreOrderVisit(x.expr, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.IdentKind && e.AsIdent() == oldObject && !ok {
+			line, col = place(x.source, e.ID())
+			ok = true
+		}
+	}))
+	return line, col, ok
 }
 
 // Failure says why an expression has no result for an event. It never holds

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/page"
 )
 
 // Operator does what an operator asks of a running informd. Its methods are called
@@ -206,7 +207,7 @@ func (s *Server) forwarded(next http.Handler) http.Handler {
 				ctx, cancel := context.WithCancel(r.Context())
 				defer cancel()
 				defer context.AfterFunc(s.ending, cancel)()
-				leader.ServeHTTP(w, r.WithContext(ctx))
+				leader.ServeHTTP(page.Patient(w), r.WithContext(ctx)) // it may be a tail
 				return
 			}
 		}

@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -42,14 +41,12 @@ func (p Peers) authorize(h http.Header) error {
 const (
 	// forwardedHeader marks a request that a replica has sent on: no other one sends it further.
 	forwardedHeader = "Informd-Forwarded"
-	// readPatience is how long a client may take to read what was sent, as for other answers without an end,
-	// and answerPatience how long the leader may take to begin its answer: it may be frozen.
-	readPatience   = 10 * time.Second
+	// answerPatience is how long the leader may take to begin its answer: it may be frozen.
 	answerPatience = 30 * time.Second
 )
 
 // Forward sends a request on to the leader, and its answer back as it comes. The caller has to check that
-// the request may be served.
+// the request may be served, and how long the client may take to read.
 func (p Peers) Forward(leader string, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := http.Header{forwardedHeader: {"true"}}
@@ -81,31 +78,8 @@ func (p Peers) Forward(leader string, logger *slog.Logger) http.Handler {
 				http.Error(w, fmt.Sprintf("this informd follows %s, which does not answer: %v", leader, err), http.StatusServiceUnavailable)
 			},
 		}
-		proxy.ServeHTTP(&timed{w, http.NewResponseController(w)}, r.WithContext(ctx))
+		proxy.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
 var errNoAnswer = fmt.Errorf("no answer within %v", answerPatience)
-
-// timed limits the time of each write and flush.
-type timed struct {
-	http.ResponseWriter
-
-	control *http.ResponseController
-}
-
-// Unwrap is for [http.ResponseController].
-func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// Write implements [http.ResponseWriter].
-func (t *timed) Write(b []byte) (int, error) {
-	if err := t.control.SetWriteDeadline(time.Now().Add(readPatience)); err != nil {
-		return 0, err
-	}
-	return t.ResponseWriter.Write(b)
-}
-
-// FlushError is for [http.ResponseController]. A limit that stayed would end an idle stream of HTTP/2.
-func (t *timed) FlushError() error {
-	return errors.Join(t.control.Flush(), t.control.SetWriteDeadline(time.Time{}))
-}

@@ -131,7 +131,10 @@ func TestIdleTailOverHTTP2(t *testing.T) {
 	})
 	leader := httptest.NewServer(idle)
 	t.Cleanup(leader.Close)
-	for name, handler := range map[string]http.Handler{"leader": idle, "follower": forwardTo(strings.TrimPrefix(leader.URL, "http://"))} {
+	follower := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		forwardTo(strings.TrimPrefix(leader.URL, "http://")).ServeHTTP(page.Patient(w), r)
+	})
+	for name, handler := range map[string]http.Handler{"leader": idle, "follower": follower} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewUnstartedServer(handler)

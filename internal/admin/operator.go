@@ -14,19 +14,12 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/page"
+	"github.com/informd/informd/internal/tail"
 )
 
-// Operator does what an operator asks of a running informd. Its methods are called
-// concurrently. An [ErrUnknown] in their errors is the caller's mistake.
-type Operator interface {
-	Letters
-	Repeats
-	Viewer
-	Checker
-}
-
-// Checker is the part of [Operator] about the config and comparisons.
-type Checker interface {
+// Operator does what an operator asks of a running informd, one method per request. Its methods are
+// called concurrently. An [ErrUnknown] in their errors is the caller's mistake.
+type Operator interface { //nolint:interfacebloat // parts of it would have no other user
 	// Reload reads the config, applies it, and returns the changes. [ErrUnacceptable] says
 	// that the config is wrong.
 	Reload(ctx context.Context) (Reload, error)
@@ -35,6 +28,30 @@ type Checker interface {
 	// VerifySink compares what the destination of a sink holds with what the targets have
 	// announced.
 	VerifySink(ctx context.Context, sink string) (SinkVerdict, error)
+	// Rewind moves the cursor of a sink back to the first event since then. It returns when
+	// the cursor has moved, which may be long before the sink delivers.
+	Rewind(ctx context.Context, sink string, since time.Time) (Rewind, error)
+	// Resnapshot emits every object of a resource again. If sink is empty, it returns when
+	// the events are in the journal, for all sinks; else when this sink has them.
+	Resnapshot(ctx context.Context, resource, sink string) ([]Resnapshot, error)
+
+	// EachLetter calls take with the dead letters of a sink, or of all and the
+	// source if sink is empty.
+	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
+	// RedeliverLetters delivers dead letters again, under new ids, and drops those that
+	// the destination accepted. No numbers mean all of them. An event that the destination
+	// refuses again is a new dead letter. An event that the sink's match or condition filters
+	// out stays a dead letter.
+	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
+	// DropLetters removes dead letters; no numbers mean all of them.
+	DropLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
+
+	// History returns what the journal keeps of an object: <resource>[.<group>]/[<namespace>/]<name>.
+	History(ctx context.Context, object string) (Past, error)
+	// EachGap calls take with the gaps that the journal keeps, oldest first, as CloudEvents.
+	EachGap(ctx context.Context, take func(json.RawMessage) error) error
+	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
+	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
 }
 
 // SinkVerdict is the outcome of comparing the destination of a sink.
@@ -67,30 +84,6 @@ type ObjectState struct {
 	Epoch           uint64 `json:"epoch,omitempty"`
 	ResourceVersion uint64 `json:"resourceVersion,string"`
 	Deleted         bool   `json:"deleted,omitempty"`
-}
-
-// Letters is the part of [Operator] about dead letters.
-type Letters interface {
-	// EachLetter calls take with the dead letters of a sink, or of all and the
-	// source if sink is empty.
-	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
-	// RedeliverLetters delivers dead letters again, under new ids, and drops those that
-	// the destination accepted. No numbers mean all of them. An event that the destination
-	// refuses again is a new dead letter. An event that the sink's match or condition filters
-	// out stays a dead letter.
-	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
-	// DropLetters removes dead letters; no numbers mean all of them.
-	DropLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
-}
-
-// Repeats is the part of [Operator] that delivers events again.
-type Repeats interface {
-	// Rewind moves the cursor of a sink back to the first event since then. It returns when
-	// the cursor has moved, which may be long before the sink delivers.
-	Rewind(ctx context.Context, sink string, since time.Time) (Rewind, error)
-	// Resnapshot emits every object of a resource again. If sink is empty, it returns when
-	// the events are in the journal, for all sinks; else when this sink has them.
-	Resnapshot(ctx context.Context, resource, sink string) ([]Resnapshot, error)
 }
 
 // ErrUnknown says that what was asked for is not there.

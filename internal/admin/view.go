@@ -17,16 +17,6 @@ import (
 	"github.com/informd/informd/internal/tail"
 )
 
-// Viewer is the part of [Operator] that shows objects.
-type Viewer interface {
-	// History returns what the journal keeps of an object: <resource>[.<group>]/[<namespace>/]<name>.
-	History(ctx context.Context, object string) (Past, error)
-	// EachGap calls take with the gaps that the journal keeps, oldest first, as CloudEvents.
-	EachGap(ctx context.Context, take func(json.RawMessage) error) error
-	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
-	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
-}
-
 // Past is what the journal keeps of an object.
 type Past struct {
 	Object string

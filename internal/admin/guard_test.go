@@ -94,7 +94,7 @@ func (o *operator) VerifySink(context.Context, string) (admin.SinkVerdict, error
 func operations() []string {
 	return []string{
 		"GET /deadletters", "POST /deadletters/redeliver?all=true", "POST /deadletters/drop?all=true", "POST /rewind?since=1m",
-		"POST /resnapshot", "POST /verify", "POST /reload", "POST /-/reload",
+		"POST /resnapshot", "POST /verify", "POST /reload",
 		"GET /history", "GET /gaps",
 	}
 }

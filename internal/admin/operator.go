@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -182,7 +181,6 @@ func (s *Server) operate(mux *http.ServeMux, d *door) {
 		"POST /resnapshot":            s.resnapshot,
 		"POST /verify":                s.verify,
 		"POST /reload":                s.reload,
-		"POST /-/reload":              s.reloadOK,
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
@@ -308,15 +306,6 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	done, err := s.options.Operator.Reload(r.Context())
 	return writeJSON(w, done, err)
-}
-
-// reloadOK is reload for programs that know the endpoint of Prometheus.
-func (s *Server) reloadOK(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.options.Operator.Reload(r.Context()); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "ok\n")
-	return err
 }
 
 // writeJSON answers with a value, or returns the error that there is instead.

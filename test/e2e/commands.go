@@ -132,7 +132,7 @@ func (d *Informd) CheckAllowed() {
 // Reload asks for a reload and returns the answer's status.
 func (d *Informd) Reload() int {
 	d.T.Helper()
-	request, err := http.NewRequestWithContext(d.T.Context(), http.MethodPost, "http://informd/-/reload", nil)
+	request, err := http.NewRequestWithContext(d.T.Context(), http.MethodPost, "http://informd/reload", nil)
 	if err != nil {
 		d.T.Fatal(err)
 	}

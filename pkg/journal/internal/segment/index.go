@@ -39,9 +39,11 @@ type Index struct {
 	Entries []Entry
 	// Size is the length of the segment in bytes.
 	Size uint32
-	// Parts are where the heads are, and Sum is the checksum of the file, once the index was encoded or read.
+	// Parts are where the heads are, once the index was encoded or read.
 	Parts []Part
-	Sum   uint32
+	// Sum is the checksum of the file, then. Segments of one log whose sums are equal are the same: it is over what
+	// the segment covers, and over the key, sequence, size and time of each record.
+	Sum uint32
 
 	namespaces map[string]uint16 // only while it grows
 	names      []string          // of namespaces
@@ -134,9 +136,9 @@ func (x *Index) Cut(offset int64) {
 }
 
 // The layout of an index file: magic, id of the log, first sequence, number, generation and size of
-// the segment, numbers of namespaces, entries and parts; the namespaces; the entries; the parts'
-// targets and lengths; the heads; CRC32C of all before.
-const indexHeader = 8 + 16 + 8 + 6*4
+// the segment, numbers of namespaces, entries and parts, last number that the segment covers; the namespaces; the
+// entries; the parts' targets and lengths; the heads; CRC32C of all before.
+const indexHeader = 8 + 16 + 8 + 7*4
 
 // Append appends the bytes of the index file. Keep returns the target of a record whose head is to
 // be in it, "" for a record that belongs to none.
@@ -161,7 +163,7 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 	dst = slices.Grow(dst, indexHeader+len(x.Entries)*entrySize)
 	dst = append(append(dst, indexMagic...), x.Of.ID[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, x.Of.First)
-	for _, n := range []int{int(x.Of.Number), int(x.Of.Generation), int(x.Size), len(x.names), len(x.Entries), len(targets)} {
+	for _, n := range []int{int(x.Of.Number), int(x.Of.Generation), int(x.Size), len(x.names), len(x.Entries), len(targets), int(x.Of.Through)} {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	}
 	for _, name := range x.names {

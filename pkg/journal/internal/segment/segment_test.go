@@ -254,3 +254,34 @@ func TestScanner(t *testing.T) {
 		}
 	}
 }
+
+// TestSum: a follower keeps a segment if the sum of its index is that of the leader's. So what a segment covers, and
+// each property of a record, changes it.
+func TestSum(t *testing.T) {
+	sum := func(change func(h *segment.Header, e *segment.Entry)) uint32 {
+		h := header(source(1))
+		e := segment.Entry{Key: [16]byte{1}, Seq: h.First + 1, Time: h.Created + 5e6, Size: 100, Count: 1, Kind: record.Event}
+		change(&h, &e)
+		x := segment.NewIndex(h)
+		x.Add(e, "a", nil)
+		b := x.Append(nil, func(int) (string, bool) { return "", false })
+		read, err := segment.ParseIndex(b, h)
+		if err != nil || read.Sum != x.Sum || binary.LittleEndian.Uint32(b[len(b)-4:]) != x.Sum {
+			t.Fatalf("sum %08x, read %+v, %v", x.Sum, read, err)
+		}
+		return x.Sum
+	}
+	seen := map[uint32]string{sum(func(*segment.Header, *segment.Entry) {}): "nothing"}
+	for what, change := range map[string]func(h *segment.Header, e *segment.Entry){
+		"through": func(h *segment.Header, _ *segment.Entry) { h.Through++ }, "id": func(h *segment.Header, _ *segment.Entry) { h.ID[0]++ },
+		"key": func(_ *segment.Header, e *segment.Entry) { e.Key[0]++ }, "seq": func(_ *segment.Header, e *segment.Entry) { e.Seq++ },
+		"time": func(_ *segment.Header, e *segment.Entry) { e.Time += 1e6 }, "size": func(_ *segment.Header, e *segment.Entry) { e.Size++ },
+		"flags": func(_ *segment.Header, e *segment.Entry) { e.Flags |= record.DataRemoved },
+	} {
+		s := sum(change)
+		if other, known := seen[s]; known {
+			t.Errorf("the sum is the same after a change of %s and of %s", what, other)
+		}
+		seen[s] = what
+	}
+}

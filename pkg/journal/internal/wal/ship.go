@@ -22,8 +22,7 @@ type File struct {
 	Name string `json:"name"`
 	// Size is that of a segment, in bytes, and 0 for an index file.
 	Size int64 `json:"size"`
-	// Sum ends the index file of the segment. It is over the key, place, time and size of each record, so
-	// that another segment of this name differs. It is 0 while there is no index file.
+	// Sum ends the index file of the segment: see [segment.Index]. It is 0 while there is none.
 	Sum uint32 `json:"sum"`
 }
 

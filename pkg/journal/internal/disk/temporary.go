@@ -3,11 +3,9 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
+	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Temporary makes and locks a new directory below parent, whose name begins with prefix. It is of this
@@ -23,8 +21,7 @@ func Temporary(parent, prefix string) (_ *Directory, leftover, err error) {
 			return nil, leftover, fmt.Errorf("make a directory for the memory journal: %w; set journal.dir or TMPDIR to a directory that this user may write to", err)
 		}
 		var d *Directory
-		if d, _, err = Open(dir); err == nil {
-			d.temporary = true
+		if d, err = openTemporary(dir); err == nil {
 			return d, leftover, nil
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -32,59 +29,25 @@ func Temporary(parent, prefix string) (_ *Directory, leftover, err error) {
 	return nil, leftover, err
 }
 
-func removeLeftovers(parent, prefix string) error {
-	root, err := os.OpenRoot(parent)
-	if err != nil {
-		return err
+func openTemporary(path string) (*Directory, error) {
+	d, _, err := Open(path)
+	if err == nil {
+		d.temporary = true
 	}
-	defer root.Close() //nolint:errcheck // nothing was written to it
-	entries, err := fs.ReadDir(root.FS(), ".")
+	return d, err
+}
+
+func removeLeftovers(parent, prefix string) error {
+	entries, err := os.ReadDir(parent)
 	errs := []error{err}
 	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), prefix) {
-			if err := removeLeftover(root, entry.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process was faster
-				errs = append(errs, err)
-			}
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), prefix) {
+			continue
+		}
+		// What cannot be opened is of another process or user.
+		if d, err := openTemporary(filepath.Join(parent, entry.Name())); err == nil {
+			errs = append(errs, d.Close())
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeLeftover deletes a directory of this user, unless a process holds it.
-func removeLeftover(root *os.Root, name string) error {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
-		return nil
-	}
-	dir, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	l := &lock{dir: dir}
-	defer l.release() //nolint:errcheck // the locks go with it, and nothing was written
-	if opened, err := dir.Stat(); err != nil || !os.SameFile(info, opened) {
-		return err
-	}
-	if err := flock(dir); err != nil && !locksNoDirectories(err) {
-		return unlessHeld(err)
-	}
-	l.file, err = root.OpenFile(path.Join(name, lockFile), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		err = flock(l.file)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unlessHeld(err)
-	}
-	return root.RemoveAll(name)
-}
-
-// unlessHeld is the error of a lock, but not that another process has it.
-func unlessHeld(err error) error {
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil
-	}
-	return err
 }

@@ -69,16 +69,15 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 		return journal.Checkpoint{}, nil
 	}
 	newest := make(map[string]event.Event)
-	resource, namespace, one := strings.Cut(target, "@")
 	for i, e := range r.events {
-		of, _, _ := strings.Cut(e.Target, "@")
-		if of == resource && (!one || e.Namespace == namespace) && !e.Op.Control() && i >= r.forgotten[e.Key()] {
+		if !e.Op.Control() && i >= r.forgotten[e.Key()] {
 			newest[e.Key()] = e
 		}
 	}
 	for _, e := range newest {
-		e.Data = nil
-		last(e)
+		if e.Data = nil; e.Target == target {
+			last(e)
+		}
 	}
 	return journal.Checkpoint{Mark: r.marks[target], Void: r.void}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -244,27 +245,40 @@ func TestResnapshotAfterARollback(t *testing.T) {
 }
 
 func TestResnapshotGivesUp(t *testing.T) {
-	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := r.URL.Query().Get("limit") == "500"
-			if refused {
-				writeStatus(w, 403, "Forbidden", "no list today")
+	for name, c := range map[string]struct {
+		list func(w http.ResponseWriter)
+		want string
+	}{
+		"refused": {func(w http.ResponseWriter) { writeStatus(w, 403, "Forbidden", "no list today") }, "no list today"},
+		"an object without a readable identity": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"104"},"items":[{"metadata":{}}]}`)
+		}, "identity cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			api.do(func() {
+				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+					refused := r.URL.Query().Get("limit") == "500"
+					if refused {
+						c.list(w)
+					}
+					return refused
+				}
+			})
+			n := len(r.log.all())
+			if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), c.want) || x.Objects != 0 {
+				t.Errorf("%+v", x)
 			}
-			return refused
-		}
-	})
-	n := len(r.log.all())
-	if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "no list today") || x.Objects != 0 {
-		t.Errorf("%+v", x)
-	}
-	if diff := cmp.Diff([]string{"begin 104"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
-	if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Watches != 1 {
-		t.Errorf("status %+v", s)
+			if diff := cmp.Diff([]string{"begin 104"}, r.since(n)); diff != "" {
+				t.Error(diff)
+			}
+			if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Watches != 1 {
+				t.Errorf("status %+v", s)
+			}
+		})
 	}
 }
 

@@ -137,7 +137,7 @@ func TestRollbackBetweenTwoEdits(t *testing.T) {
 	n := len(r.log.all())
 	r.begin(things())
 	r.caughtUp()
-	if got := r.since(n); !slices.Contains(got, "modified b/two uid-2 102<104 replay") {
+	if got := r.since(n); !slices.Contains(got, "snapshot b/two uid-2 102<104 replay") {
 		t.Errorf("events %q, want the state of b/two that etcd was restored to", got)
 	}
 	if s := r.manager.Targets()[0]; s.Epoch != 1 {

@@ -44,9 +44,6 @@ type checkpoint struct {
 	Torn bool   `json:"torn,omitempty"`
 	// Proven is up to where lists and frames have proven the stream, 0 if that is RV.
 	Proven uint64 `json:"proven,omitempty"`
-	// BoundsMissing: the log has no begin and synced event of this target, because another
-	// target announced its objects.
-	BoundsMissing bool `json:"boundsMissing,omitempty"`
 	// HeldBack: change filters have held back states, so that objects may be newer than their last event.
 	HeldBack bool `json:"heldBack,omitempty"`
 }

@@ -62,26 +62,33 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 			return err
 		}
 	}
+	if len(now.Match) == 0 {
+		return nil
+	}
+	known := t.inLog()
 	for _, name := range slices.Sorted(maps.Keys(now.Match)) {
-		if err := t.match(ctx, name, now.Match[name]); err != nil {
+		_, inLog := known[name]
+		if err := t.match(ctx, name, now.Match[name], inLog); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// match begins with a namespace that matches.
-func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
+// match begins with a namespace that matches. InLog: the index has objects of it.
+func (t *Target) match(ctx context.Context, name string, f selection.Flip, inLog bool) error {
 	c := &t.Coverage
 	s := c.Start(name, f, t.Cursor)
 	c.Cover(name)
-	rv, err := t.enter(ctx, name, s.At, f.At)
+	p := Pass{At: s.At, Namespace: name, Newcomer: event.Entered, Cause: f.At, fresh: !inLog}
+	rv, err := t.enter(ctx, p)
 	if s.At != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
 		s = selection.Start{After: s.After, Gap: s.Gap || s.Replays}
-		rv, err = t.enter(ctx, name, 0, f.At)
+		p.At, p.fresh = 0, false
+		rv, err = t.enter(ctx, p)
 	}
 	if err != nil {
-		entered := len(t.entriesOf(name)) > 0
+		_, entered := t.inLog()[name]
 		c.Uncover(name, selection.Leaving{Broken: max(s.After, 1)}, entered)
 		return err
 	}
@@ -92,12 +99,11 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 	return nil
 }
 
-// enter has the objects of a namespace enter as a list at a revision shows them, now if it is 0. It
-// returns the list's revision. Cause is that of the Namespace.
-func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
-	p := t.NewPass(Pass{At: at, Namespace: namespace, Newcomer: event.Entered, Cause: cause})
-	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace})
-	if err != nil || at != 0 && at < t.Cursor { // then nothing of it is known
+// enter has the objects of a namespace enter as a list shows them. It returns the list's revision.
+func (t *Target) enter(ctx context.Context, of Pass) (uint64, error) {
+	p := t.NewPass(of)
+	rv, err := t.list(ctx, p, &listwatch.Listing{At: p.At, Namespace: p.Namespace})
+	if err != nil || p.At != 0 && p.At < t.Cursor { // then nothing of it is known
 		return rv, err
 	}
 	return rv, t.endMissing(ctx, p, rv)

@@ -60,6 +60,14 @@ func (f *listing) began() uint64 {
 // repeats reports whether the list names every object.
 func (f *listing) repeats() bool { return f != nil && f.lost }
 
+// recovered says how much of a gap before the list came out: if an object has no readable identity, not all deletions.
+func (f *listing) recovered() event.Recovered {
+	if f.pass.Blind {
+		return event.RecoveredPartial
+	}
+	return event.RecoveredState
+}
+
 // again begins the list again, as etcd was restored.
 func (f *listing) again() *listing {
 	f.broken = f.broken || f.pass != nil
@@ -148,7 +156,7 @@ func (t *Target) openFirst(ctx context.Context, f *listing) error {
 // complete ends the first list.
 func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, error) {
 	if f.broken && (f.restored || !f.lost && f.from < rv) {
-		gap := event.GapInfo{From: f.from, To: rv, Reason: reasonBroken, Recovered: event.RecoveredState}
+		gap := event.GapInfo{From: f.from, To: rv, Reason: reasonBroken, Recovered: f.recovered()}
 		if f.restored {
 			gap.Reason = reasonRollback
 		}
@@ -157,7 +165,7 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 		}
 	}
 	if f.lost {
-		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: event.RecoveredState}
+		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: f.recovered()}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return f, err
 		}
@@ -167,7 +175,6 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 	if err := t.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
 		return f, err
 	}
-	t.boundsMissing = 0
 	t.forgetFormer()
 	t.setCursor(rv)
 	t.proven = 0

@@ -48,10 +48,9 @@ var errReopen = errors.New("the watch is opened again for a namespace that match
 // beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
 func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, next state, err error) {
 	c := &t.Coverage
-	ahead, inLog := uint64(0), make(map[string]struct{})
+	ahead := uint64(0)
 	for e := range t.Index.All() {
 		ahead = max(ahead, e.RV)
-		inLog[t.Index.Namespace(e)] = struct{}{}
 	}
 	for _, rv := range t.ended {
 		ahead = max(ahead, rv)
@@ -74,7 +73,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	c.Known = true
 	// An edit of the selector compares all objects anyway.
 	if m := &t.marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
-		c.Suspect(m.Mark, inLog)
+		c.Suspect(m.Mark, t.inLog())
 		if !t.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)
 			r.lost.oldest = t.Cursor
@@ -84,14 +83,13 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	return true, then, nil
 }
 
-func (t *Target) entriesOf(namespace string) []*index.Entry {
-	var all []*index.Entry
+// inLog are the namespaces of which the index has objects.
+func (t *Target) inLog() map[string]struct{} {
+	names := make(map[string]struct{})
 	for e := range t.Index.All() {
-		if t.Index.Namespace(e) == namespace {
-			all = append(all, e)
-		}
+		names[t.Index.Namespace(e)] = struct{}{}
 	}
-	return all
+	return names
 }
 
 // filtersFrame reports whether no event follows a frame: its namespace does not match, or a list has shown
@@ -135,13 +133,22 @@ func (t *Target) filtersFrame(ctx context.Context, w *frame.Watched) (bool, erro
 // namespaces that no longer match leaves with that.
 func (t *Target) passed(ctx context.Context, rv uint64) error {
 	left, moved := t.Coverage.Pass(rv)
-	for namespace, l := range left {
-		for _, e := range t.entriesOf(namespace) {
+	if len(left) > 0 {
+		var gone []*index.Entry
+		for e := range t.Index.All() {
+			if _, leaves := left[t.Index.Namespace(e)]; leaves {
+				gone = append(gone, e)
+			}
+		}
+		for _, e := range gone {
+			l := left[t.Index.Namespace(e)]
 			if err := t.endOutside(ctx, e, l.Until, l.Cause, false); err != nil {
 				return err
 			}
 		}
-		t.Coverage.Left(namespace)
+		for namespace := range left {
+			t.Coverage.Left(namespace)
+		}
 	}
 	if !moved {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// A re-snapshot announces each object of the target again: on request, or where the log has no
-// bounds of a snapshot of the target. Between two frames the loop lists the selection. It repeats
+// A re-snapshot announces each object of the target again, on request. Between two frames the loop lists the selection. It repeats
 // what the log has as it is listed; what is newer, and the end of what is not listed, is for the watch to
 // bring. The synced event follows when the watch has passed the list, or at once if there is nothing to bring.
 
@@ -25,6 +24,9 @@ const resnapshotAttempts = 6
 
 // errInterrupted: the target ended during a snapshot on request.
 var errInterrupted = errors.New("the target stopped before the snapshot was complete")
+
+// errUnreadable: with the synced event, a consumer would drop an object that exists.
+var errUnreadable = errors.New("the list has objects whose identity cannot be read: see the dead letters of the source")
 
 // ResnapshotResult is the outcome of a request: see dynwatch.ResnapshotResult.
 type ResnapshotResult struct {
@@ -37,8 +39,6 @@ type ResnapshotResult struct {
 type ResnapshotRequest struct {
 	Run   uint64
 	Reply chan<- ResnapshotResult // with a buffer of one
-	// insist: failures do not end it.
-	insist bool
 }
 
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
@@ -88,6 +88,9 @@ func (t *Target) listAgain(ctx context.Context) error {
 	if err == nil && rv < t.Cursor {
 		err = fmt.Errorf("%w (list at %d)", errBehind, rv)
 	}
+	if err == nil && pass.Blind {
+		err = errUnreadable
+	}
 	var missing []*index.Entry
 	if err == nil { // a consumer drops what no event of the re-snapshot has
 		missing = t.missing(pass)
@@ -101,10 +104,10 @@ func (t *Target) listAgain(ctx context.Context) error {
 		return err
 	case err == nil:
 		s.Revision, s.epoch = rv, t.Epoch
-		s.equal = !pass.Newer && !pass.Blind && len(missing) == 0
+		s.equal = !pass.Newer && len(missing) == 0
 		return nil
 	}
-	if s.failures++; s.failures >= resnapshotAttempts && !s.insist {
+	if s.failures++; s.failures >= resnapshotAttempts {
 		t.endResnapshot(err)
 		return nil
 	}
@@ -117,15 +120,12 @@ func (t *Target) listAgain(ctx context.Context) error {
 	return nil
 }
 
-// concludeResnapshot emits the synced event once the watch has passed the list. It begins the
-// re-snapshot of a target without bounds.
+// concludeResnapshot emits the synced event once the watch has passed the list.
 func (t *Target) concludeResnapshot(ctx context.Context) error {
 	s := t.resnapshot
 	switch {
 	case !t.whole():
 		return nil
-	case s == nil && t.boundsMissing != 0:
-		return t.beginResnapshot(ctx, ResnapshotRequest{Run: t.boundsMissing, insist: true, Reply: make(chan ResnapshotResult, 1)})
 	case s == nil || s.Revision == 0:
 		return nil
 	case s.epoch != t.Epoch: // the revision of the list does not compare with the cursor
@@ -136,10 +136,6 @@ func (t *Target) concludeResnapshot(ctx context.Context) error {
 	}
 	if err := t.EmitBound(ctx, event.Synced, s.Run, s.Revision, true); err != nil {
 		return err
-	}
-	if s.insist {
-		t.boundsMissing = 0
-		t.Marks.soon()
 	}
 	t.endResnapshot(nil)
 	return nil

@@ -21,7 +21,7 @@ func (t *Target) markOfNow() checkpoint {
 		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.notice.Custom.Load(),
-		Proven: t.proven, BoundsMissing: t.boundsMissing != 0, HeldBack: t.heldBack,
+		Proven: t.proven, HeldBack: t.heldBack,
 	}
 	if m.Mark = t.marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -72,9 +72,6 @@ func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
 	t.departed, t.heldBack = ends.left(), m.HeldBack
 	switch {
-	case !r.marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
-		t.boundsMissing = t.Runs.Next()
-		return t.beginRecovery(reasonSelection)
 	case !r.marked, m.Lost == reasonJournal, m.Synced && t.Index.Len()+ends.since(&m) < m.Objects:
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal,
 			"runbook", display.GapRunbook(reasonJournal))
@@ -97,9 +94,6 @@ func (t *Target) startFrom(r *restored) state {
 func (t *Target) resumeAt(m checkpoint, ends endings) state {
 	t.FirstOp, t.marked = m.FirstOp, m
 	t.unwatched.fail()
-	if m.BoundsMissing {
-		t.boundsMissing = t.Runs.Next()
-	}
 	if m.Custom {
 		t.notice.Custom.Store(true)
 	}
@@ -197,9 +191,9 @@ type restored struct {
 	marked bool
 	Text   string
 	// Lost: the log has lost events since. The mark is void then, but for its epoch and
-	// revision. Others: the log has objects of other targets.
-	Lost, Others bool
-	Ends         endings
+	// revision.
+	Lost bool
+	Ends endings
 	// Epoch is the newest of an event. If the log has lost events, that of the mark can be
 	// newer.
 	Epoch uint64
@@ -217,7 +211,6 @@ func readLog(ctx context.Context, target string, x *index.Index, restore func(co
 	newest := uint64(0)
 	kept, err := restore(ctx, target, func(e event.Event) {
 		r.Epoch = max(r.Epoch, e.Epoch)
-		r.Others = r.Others || e.Target != target
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
 			r.Resource = schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}

@@ -118,9 +118,6 @@ type Target struct {
 	Resnapshots chan ResnapshotRequest
 	resnapshot  *resnapshot
 	again       *time.Timer
-	// boundsMissing is the run of the re-snapshot that emits the first begin and synced events of the
-	// target, 0 if the log has them.
-	boundsMissing uint64
 	// Inquiries are functions that the loop calls while the log has all events of the index.
 	Inquiries chan func(*Target)
 

@@ -12,7 +12,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
-	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
 // expander keeps the targets of wildcards those that the catalog says. One goroutine
@@ -35,13 +34,13 @@ type expander struct {
 	limited map[string]string
 
 	// These belong to the goroutine.
-	notes       *wildcard.Notes
+	notes       *catalog.Notes
 	poller      *catalog.Poller
 	toldSecrets bool
 }
 
 func newExpander(m *Manager) *expander {
-	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: wildcard.NewNotes(m.options.Log, m.options.Logger)}
+	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: catalog.NewNotes(m.options.Log, m.options.Logger)}
 }
 
 // apply has another wanted set expanded soon. The caller holds converging.
@@ -125,7 +124,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 		e.ready[id] = true
 	}
 	e.limit(wanted, p)
-	e.show(wanted, func(of wildcard.Pattern) shown {
+	e.show(wanted, func(of catalog.Pattern) shown {
 		if reason := p.Matchless(of, c); reason != "" {
 			return shown{Waiting, reason}
 		}
@@ -139,12 +138,12 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 }
 
 // plan makes the plan, and has the log know of it before anything follows from it.
-func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*wildcard.Expansion, error) {
+func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*catalog.Expansion, error) {
 	notes, err := e.notes.Load(ctx, &wanted.Set)
 	if err != nil {
 		return nil, err
 	}
-	p := wanted.Plan(c, notes, func(one wildcard.Choice) bool {
+	p := wanted.Plan(c, notes, func(one catalog.Choice) bool {
 		return !slices.ContainsFunc(wanted.as(one), func(s target.Spec) bool { return !e.m.gone(s.Name()) })
 	})
 	return p, e.notes.Save(ctx, p.Notes)
@@ -159,8 +158,8 @@ type shown struct {
 
 // unready shows the wildcards that were not expanded yet in a state. The others are
 // shown for the limit of watches only.
-func (e *expander) unready(state State, reason string) func(wildcard.Pattern) shown {
-	return func(p wildcard.Pattern) shown {
+func (e *expander) unready(state State, reason string) func(catalog.Pattern) shown {
+	return func(p catalog.Pattern) shown {
 		if e.ready[p.ID()] {
 			return shown{Degraded, e.limited[p.ID()]}
 		}
@@ -181,7 +180,7 @@ func (e *expander) fail(wanted wantedSet, err error) {
 
 // limit logs which resources the limit of watches leaves out, when that changes. The
 // caller holds converging.
-func (e *expander) limit(wanted wantedSet, p *wildcard.Expansion) {
+func (e *expander) limit(wanted wantedSet, p *catalog.Expansion) {
 	limited := make(map[string]string)
 	for _, of := range wanted.Patterns {
 		id := of.ID()
@@ -192,7 +191,7 @@ func (e *expander) limit(wanted wantedSet, p *wildcard.Expansion) {
 		limited[id] = reason
 		if e.limited[id] != reason {
 			e.m.options.Logger.Error("watch limit reached; some resources are not watched",
-				"target", id, "max_watches", wanted.maxWatches, "count", len(p.Beyond[id]), "resources", wildcard.SomeOf(p.Beyond[id]),
+				"target", id, "max_watches", wanted.maxWatches, "count", len(p.Beyond[id]), "resources", catalog.SomeOf(p.Beyond[id]),
 				"next", "exclude resources, or raise kubernetes.maxWatches")
 		}
 	}
@@ -204,7 +203,7 @@ func (e *expander) limit(wanted wantedSet, p *wildcard.Expansion) {
 
 // show has [Manager.Targets] show the wildcards that are not, or not completely, shown
 // by their targets.
-func (e *expander) show(wanted wantedSet, how func(wildcard.Pattern) shown) {
+func (e *expander) show(wanted wantedSet, how func(catalog.Pattern) shown) {
 	e.m.mu.Lock()
 	defer e.m.mu.Unlock()
 	before := e.m.wildcards
@@ -227,7 +226,7 @@ func (e *expander) show(wanted wantedSet, how func(wildcard.Pattern) shown) {
 }
 
 // tellSecrets logs once that Secrets are watched without having been named.
-func (e *expander) tellSecrets(p *wildcard.Expansion) {
+func (e *expander) tellSecrets(p *catalog.Expansion) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for _, n := range p.Notes {
 		if e.toldSecrets || !slices.Contains(n.Running, catalog.NameOf(secrets)) {

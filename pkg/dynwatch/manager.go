@@ -15,15 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
-	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -43,14 +41,14 @@ type Manager struct {
 	// namespaces are followed while a target needs them.
 	namespaces *selection.Namespaces
 	// owners finds the controllers of controllers.
-	owners *owner.Finder
+	owners *emit.OwnerFinder
 	// formerly are the objects of removed resources.
 	formerly *recovery.Archive
 	timing   target.Timing
 	limits   target.Limits
 	// openings give turns to targets that open their watch.
 	openings *kube.Openings
-	reviews  *access.Reviews
+	reviews  *catalog.Reviews
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -99,8 +97,8 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
-		openings: kube.NewOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: emit.NewOwnerFinder(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
+		openings: kube.NewOpenings(options.Logger), reviews: catalog.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
 		m.timing.AuditEvery = max(options.AuditEvery, 0)
@@ -151,7 +149,7 @@ func (m *Manager) Apply(wanted []Resource) error {
 func (m *Manager) Expanded() bool {
 	m.converging.Lock()
 	defer m.converging.Unlock()
-	unready := func(p wildcard.Pattern) bool { return !m.expander.ready[p.ID()] }
+	unready := func(p catalog.Pattern) bool { return !m.expander.ready[p.ID()] }
 	return m.wanted.maxWatches > 0 && !slices.ContainsFunc(m.wanted.Patterns, unready)
 }
 
@@ -159,7 +157,7 @@ func (m *Manager) Expanded() bool {
 // and that a wildcard goes on to match.
 func (m *Manager) stillWanted(set wantedSet) map[string]target.Spec {
 	targets := maps.Clone(set.explicit)
-	chosen := make(map[schema.GroupResource]wildcard.Choice)
+	chosen := make(map[schema.GroupResource]catalog.Choice)
 	if c := m.expander.catalog; c != nil {
 		for _, one := range set.Choose(c) {
 			chosen[one.Resource] = one

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -170,7 +169,7 @@ func (p *planner) target(ctx context.Context, s target.Spec) TargetPlan {
 	defer cancel()
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.Attributes(), access.NeededVerbs())
+	t.MissingVerbs, _ = catalog.MissingVerbs(ctx, p.clients.Discovery.Client, s.Attributes(), catalog.NeededVerbs())
 	if s.Namespaces.Selector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
@@ -299,7 +298,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]target.S
 		p.unlisted = p.namespaces.List(ctx)
 	}
 	if selects {
-		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(selection.NamespaceResource()), access.NeededVerbs())
+		p.missingNamespaceVerbs, _ = catalog.MissingVerbs(ctx, p.clients.Discovery.Client, catalog.AttributesOf(selection.NamespaceResource()), catalog.NeededVerbs())
 	}
 }
 
@@ -311,7 +310,7 @@ func (p *planner) optional(ctx context.Context, targets map[string]target.Spec) 
 	var all []MissingAccess
 	for _, r := range []schema.GroupVersionResource{catalog.CustomResourceDefinitions(), catalog.APIServices()} {
 		if s, watched := targets[catalog.NameOf(r.GroupResource())]; !watched || s.Selects() {
-			all = append(all, p.missing(ctx, r, "", access.NeededVerbs(), "informd notices added and removed resources with a delay")...)
+			all = append(all, p.missing(ctx, r, "", catalog.NeededVerbs(), "informd notices added and removed resources with a delay")...)
 		}
 	}
 	return all
@@ -320,9 +319,9 @@ func (p *planner) optional(ctx context.Context, targets map[string]target.Spec) 
 // missing asks which of these verbs the credentials lack on a resource. Without says what is different
 // then. It returns nothing if the API server does not say.
 func (p *planner) missing(ctx context.Context, r schema.GroupVersionResource, namespace string, verbs []string, without string) []MissingAccess {
-	of := access.Of(r)
+	of := catalog.AttributesOf(r)
 	of.Namespace = namespace
-	lacking, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of, verbs)
+	lacking, err := catalog.MissingVerbs(ctx, p.clients.Discovery.Client, of, verbs)
 	if err != nil || len(lacking) == 0 {
 		return nil
 	}

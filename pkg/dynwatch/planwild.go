@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
-	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
 // expand returns the targets of the wanted set, and the plans of those wildcards that
@@ -24,9 +23,9 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 	if err != nil {
 		err = fmt.Errorf("expand the wildcard: %w", err)
 	}
-	var e *wildcard.Expansion
+	var e *catalog.Expansion
 	if err == nil {
-		e = set.Plan(c, nil, func(wildcard.Choice) bool { return true })
+		e = set.Plan(c, nil, func(catalog.Choice) bool { return true })
 	}
 	for i, of := range set.Patterns {
 		state, reason, unsure := Degraded, "", false

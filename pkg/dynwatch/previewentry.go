@@ -13,7 +13,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
-	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -51,9 +50,9 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	switch {
 	case !wild && (r.Group != c.Group || r.Resource != c.Resource):
 		return refused("the entry is for %s, and the object is of %s", p.ID(), catalog.NameOf(one))
-	case wild && !wildcard.Glob(r.Group, c.Group):
+	case wild && !catalog.Glob(r.Group, c.Group):
 		return refused("group %q of the entry does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
-	case wild && !wildcard.Glob(r.Resource, c.Resource):
+	case wild && !catalog.Glob(r.Resource, c.Resource):
 		return refused("resource %q of the entry does not match %q", r.Resource, c.Resource)
 	case wild && p.Excludes(one):
 		return refused("excludeResources excludes %s", catalog.NameOf(one))

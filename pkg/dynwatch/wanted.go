@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
-	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
 // DefaultMaxWatches is the default of [Options.MaxWatches]. Platforms with many
@@ -18,7 +17,7 @@ const DefaultMaxWatches = 10_000
 
 // wantedSet is what a Manager is to converge to.
 type wantedSet struct {
-	wildcard.Set
+	catalog.Set
 	explicit map[string]target.Spec
 	// templates are the specs that each resource of a wildcard gets, in the order of Patterns.
 	templates [][]target.Spec
@@ -42,19 +41,19 @@ func newWantedSet(wanted []Resource, maxWatches int) (wantedSet, error) {
 }
 
 // pattern is what decides which resources the entry stands for.
-func (r Resource) pattern() wildcard.Pattern {
+func (r Resource) pattern() catalog.Pattern {
 	watches := 1
 	if !r.clusterWide() {
 		watches = len(r.Namespaces)
 	}
-	return wildcard.Pattern{
+	return catalog.Pattern{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, Excluded: r.ExcludeResources,
 		Namespaced: len(r.Namespaces) > 0 || r.patterned(), Watches: watches,
 	}
 }
 
 // as returns the specs of a resource of a wildcard.
-func (w *wantedSet) as(one wildcard.Choice) []target.Spec {
+func (w *wantedSet) as(one catalog.Choice) []target.Spec {
 	all := slices.Clone(w.templates[one.Pattern])
 	for i := range all {
 		all[i].Group, all[i].Resource = one.Resource.Group, one.Resource.Resource
@@ -72,7 +71,7 @@ type expansion struct {
 }
 
 // expanded returns the targets of the explicit entries and of the chosen resources.
-func (w *wantedSet) expanded(e *wildcard.Expansion) *expansion {
+func (w *wantedSet) expanded(e *catalog.Expansion) *expansion {
 	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), found: make(map[string]*catalog.Resolved)}
 	for _, one := range e.Chosen {
 		for _, s := range w.as(one.Choice) {

@@ -1,6 +1,7 @@
 // Package catalog finds out what an API server serves: all resources of it (for wildcards),
 // the version and scope of one resource, aliases of one storage, and whether a missing
-// resource was removed. [Watcher] follows the definitions and wakes its subscribers. Its
+// resource was removed. [Watcher] follows the definitions and wakes its subscribers. [Set] expands the
+// patterns of wildcards, and [Reviews] asks what the credentials allow. Its
 // callers are the manager, the targets and the plan of package dynwatch; they decide what
 // follows from its findings.
 package catalog
@@ -18,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
@@ -206,7 +206,7 @@ func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGro
 }
 
 func watchable(verbs []string) bool {
-	return !slices.ContainsFunc(access.NeededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
+	return !slices.ContainsFunc(NeededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
 // complete asks for the versions of which only the name is known, and puts what was

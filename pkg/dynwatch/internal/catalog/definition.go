@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // definitionWatch tells which objects of one kind change. Of each it keeps the name
 // and the revision, so that a list after a break tells no more than what has
 // changed. All but open and denied belongs to the goroutine of the watch.
 type definitionWatch struct {
-	watch    *metadatawatch.Watch
+	watch    *listwatch.MetadataWatch
 	resource schema.GroupResource
 	logger   *slog.Logger
 	// tell is called with the name of an object that has changed, or that the first
@@ -36,7 +36,7 @@ type definitionWatch struct {
 func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	d := &definitionWatch{resource: gvr.GroupResource(), logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}
 	var err error
-	d.watch, err = metadatawatch.New(c, gvr, kind, d)
+	d.watch, err = listwatch.NewMetadataWatch(c, gvr, kind, d)
 	return d, err
 }
 
@@ -63,7 +63,7 @@ func (d *definitionWatch) Opened() {
 }
 
 // Listed tells how the objects differ from those that were seen.
-func (d *definitionWatch) Listed(all []metadatawatch.Object, _ uint64, restored bool) {
+func (d *definitionWatch) Listed(all []listwatch.MetadataObject, _ uint64, restored bool) {
 	before := d.seen
 	d.seen = make(map[string]uint64, len(all))
 	for _, o := range all {
@@ -80,7 +80,7 @@ func (d *definitionWatch) Listed(all []metadatawatch.Object, _ uint64, restored 
 	}
 }
 
-func (d *definitionWatch) Watched(typ watch.EventType, o *metadatawatch.Object) {
+func (d *definitionWatch) Watched(typ watch.EventType, o *listwatch.MetadataObject) {
 	switch typ {
 	case watch.Bookmark:
 		return

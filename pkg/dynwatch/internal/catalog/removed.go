@@ -11,7 +11,6 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // informd announces a deletion only on the word of an authority. These are all of them:
@@ -160,7 +159,7 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 // aggregates returns the name of an APIService that hands a group to another API server,
 // empty if there is none.
 func (s *Watcher) aggregates(ctx context.Context, group string) (name string, err error) {
-	_, err = s.watches[1].watch.ListAt(ctx, 0, func(o *metadatawatch.Object) {
+	_, err = s.watches[1].watch.ListAt(ctx, 0, func(o *listwatch.MetadataObject) {
 		_, of, _ := strings.Cut(o.Name, ".") // <version>.<group>
 		if _, local := o.Labels[automanaged]; of == group && !local {
 			name = o.Name

@@ -4,13 +4,12 @@ import (
 	"context"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/event"
 )
 
 // What an entry asks for beside the object: who wrote it last, which the normaliser reads
 // before it cuts managedFields out, and the chain of its controllers, of which the
-// object names the first one, and package owner finds the others. Neither is
+// object names the first one, and [OwnerFinder] finds the others. Neither is
 // part of the object: no change filter, no hash and no id sees it.
 
 // The names of the members.
@@ -52,7 +51,7 @@ func (w *Writer) controllerIn(last *event.Event) *frame.Owner {
 	if !w.Shape().AsksOwner() {
 		return nil
 	}
-	return owner.First(last.Member(ownerMember))
+	return firstOwner(last.Member(ownerMember))
 }
 
 // fromLog opens the data of an event with an object as the log has it. It may have been

@@ -19,7 +19,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -61,7 +60,7 @@ type Options struct {
 	Meter  Meter
 	Logger *slog.Logger
 	// Owners finds the controllers of controllers, nil if no API server may be asked.
-	Owners          *owner.Finder
+	Owners          *OwnerFinder
 	Cluster, Target string
 	// Namespace is that of the target, empty for all.
 	Namespace string

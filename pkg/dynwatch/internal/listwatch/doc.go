@@ -4,5 +4,6 @@
 // Every list is read as a stream, so memory does not grow with a page, and stops at the
 // items that were asked for, whatever the server sends. Failed pages are requested again with
 // the same continue token. A [Source] reports what the server said and decides nothing: its
-// callers are the target's loop, the plan, and the metadata-only watches of package dynwatch.
+// callers are the target's loop, the plan, and [MetadataWatch], which follows the few objects of a kind that says
+// something about targets: Namespaces and definitions of resources.
 package listwatch

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 const manyNamespaces, manySelecting = 10_000, 300
@@ -28,7 +27,7 @@ type selecting struct {
 func newSelecting(tb testing.TB, targets int) *selecting {
 	tb.Helper()
 	s := &selecting{revision: manyNamespaces, namespaces: newNamespaces()}
-	objects := make([]metadatawatch.Object, manyNamespaces)
+	objects := make([]listwatch.MetadataObject, manyNamespaces)
 	for i := range objects {
 		objects[i] = s.object(i, i%2 == 0)
 	}
@@ -59,21 +58,21 @@ func (n *Namespaces) target(tb testing.TB, position uint64) *Coverage {
 // listed are Namespaces after a list that holds those that match.
 func listed(matching ...string) *Namespaces {
 	n := newNamespaces()
-	var objects []metadatawatch.Object
+	var objects []listwatch.MetadataObject
 	for _, name := range matching {
-		objects = append(objects, metadatawatch.Object{Name: name, RV: 1, Labels: labels.Set{"on": "yes"}})
+		objects = append(objects, listwatch.MetadataObject{Name: name, RV: 1, Labels: labels.Set{"on": "yes"}})
 	}
 	n.Listed(objects, 100, false)
 	return n
 }
 
-func (s *selecting) object(i int, on bool) metadatawatch.Object {
+func (s *selecting) object(i int, on bool) listwatch.MetadataObject {
 	s.revision++
 	set := labels.Set{"kubernetes.io/metadata.name": fmt.Sprintf("team-%05d", i), "revision": fmt.Sprint(s.revision)}
 	if on {
 		set["on"] = "yes"
 	}
-	return metadatawatch.Object{Name: fmt.Sprintf("team-%05d", i), UID: fmt.Sprint(i), RV: s.revision, Labels: set}
+	return listwatch.MetadataObject{Name: fmt.Sprintf("team-%05d", i), UID: fmt.Sprint(i), RV: s.revision, Labels: set}
 }
 
 // change changes a namespace, and has the targets look.
@@ -163,7 +162,7 @@ func TestNamespaceView(t *testing.T) {
 			s.namespaces.Watched(kind, &o)
 		}
 		if round%20 == 19 {
-			var objects []metadatawatch.Object
+			var objects []listwatch.MetadataObject
 			for i := range manyNamespaces / 2 {
 				objects = append(objects, s.object(i, random.IntN(2) == 0))
 			}

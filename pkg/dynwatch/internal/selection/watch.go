@@ -14,14 +14,13 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // Namespaces follows the Namespaces of the cluster, metadata only: one watch for
 // all targets that select by their labels, open while there is such a target. Its
 // methods may be called concurrently.
 type Namespaces struct {
-	watch  *metadatawatch.Watch
+	watch  *listwatch.MetadataWatch
 	logger *slog.Logger
 
 	// turn is held while the watch is started and ended, which takes time.
@@ -54,7 +53,7 @@ func NamespaceResource() schema.GroupVersionResource {
 func NewNamespaces(c *kube.Clients, logger *slog.Logger) (*Namespaces, error) {
 	n := &Namespaces{logger: logger, views: make(map[Rule]*view)}
 	var err error
-	n.watch, err = metadatawatch.New(c, NamespaceResource(), "Namespace", n)
+	n.watch, err = listwatch.NewMetadataWatch(c, NamespaceResource(), "Namespace", n)
 	return n, err
 }
 
@@ -175,7 +174,7 @@ func (n *Namespaces) tell() {
 }
 
 // Watched takes a frame of the Namespaces.
-func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
+func (n *Namespaces) Watched(typ watch.EventType, o *listwatch.MetadataObject) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.at = max(n.at, o.RV)
@@ -197,7 +196,7 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 }
 
 // Listed takes a list of the Namespaces.
-func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored bool) {
+func (n *Namespaces) Listed(objects []listwatch.MetadataObject, rv uint64, restored bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	after := n.at // what has changed since did so at a revision that is not known
@@ -213,7 +212,7 @@ func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored 
 }
 
 // keep notes a namespace's labels in all. One that cannot be read stays as it was.
-func (n *Namespaces) keep(all map[string]namespace, o *metadatawatch.Object) {
+func (n *Namespaces) keep(all map[string]namespace, o *listwatch.MetadataObject) {
 	if o.Bad == nil {
 		all[o.Name] = namespace{o.Labels, o.RV}
 		return

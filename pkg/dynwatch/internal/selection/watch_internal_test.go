@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // unlocked is a handler of logs that expects the lock of the Namespaces to be free.
@@ -61,7 +61,7 @@ func TestLogsHoldUpNoReader(t *testing.T) {
 func TestFlipsAfterARollback(t *testing.T) {
 	n := newNamespaces()
 	list := func(rv uint64, on string, restored bool) {
-		n.Listed([]metadatawatch.Object{{Name: "team-a", RV: rv - 1, Labels: labels.Set{"on": on}}}, rv, restored)
+		n.Listed([]listwatch.MetadataObject{{Name: "team-a", RV: rv - 1, Labels: labels.Set{"on": on}}}, rv, restored)
 	}
 	list(100, "no", false)
 	target := n.target(t, 100)

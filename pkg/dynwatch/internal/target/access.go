@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -19,16 +19,16 @@ const anyNamespace = "*"
 // ReviewAccess says which permissions the target lacks, as soon as the API server
 // answers. It only reports: the requests themselves show what is allowed. It runs
 // beside the loop, of which it touches the status alone, and ends with ctx.
-func (t *Target) ReviewAccess(ctx context.Context, r *access.Reviews) {
+func (t *Target) ReviewAccess(ctx context.Context, r *catalog.Reviews) {
 	for !t.review(ctx, r) {
-		if kube.Sleep(ctx, access.Again) != nil {
+		if kube.Sleep(ctx, catalog.ReviewAgain) != nil {
 			return
 		}
 	}
 }
 
 // review is one attempt at it, once it is the target's turn.
-func (t *Target) review(ctx context.Context, r *access.Reviews) (answered bool) {
+func (t *Target) review(ctx context.Context, r *catalog.Reviews) (answered bool) {
 	missing, err := r.Missing(ctx, t.Clients.Discovery.Client, t.Spec.Attributes())
 	if err != nil {
 		if ctx.Err() == nil {

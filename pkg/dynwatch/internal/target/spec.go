@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -122,11 +121,11 @@ func (s Spec) Selection() string {
 }
 
 // Attributes are what is asked about a spec's own resource.
-func (s Spec) Attributes() access.Attributes {
+func (s Spec) Attributes() catalog.Attributes {
 	name, _ := listwatch.SelectedName(s.FieldSelector)
-	return access.Attributes{
+	return catalog.Attributes{
 		Namespace: s.Namespace, Group: s.Group, Version: s.Version, Resource: s.Resource, Name: name,
-		FieldSelector: access.Selector{Raw: s.FieldSelector}, LabelSelector: access.Selector{Raw: s.LabelSelector},
+		FieldSelector: catalog.Selector{Raw: s.FieldSelector}, LabelSelector: catalog.Selector{Raw: s.LabelSelector},
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
@@ -31,7 +30,7 @@ type Options struct {
 	// StoreRejected stores an object that cannot be emitted.
 	StoreRejected func(ctx context.Context, bad *frame.Malformed) error
 	Clients       *kube.Clients
-	Owners        *owner.Finder
+	Owners        *emit.OwnerFinder
 	Namespaces    *selection.Namespaces
 	Timing        Timing
 	Limits        Limits

@@ -1,8 +1,4 @@
-// Package access asks the API server what the credentials allow, with
-// SelfSubjectAccessReviews. [Reviews] bounds the questions of many targets at once. A
-// missing permission is a finding: callers (the targets and the plan of package dynwatch)
-// decide what follows.
-package access
+package catalog
 
 import (
 	"context"
@@ -17,8 +13,8 @@ import (
 const (
 	// reviewTimeout bounds the questions about one resource.
 	reviewTimeout = 30 * time.Second
-	// Again is the time between two attempts.
-	Again = time.Minute
+	// ReviewAgain is the time between two attempts.
+	ReviewAgain = time.Minute
 	// reviewPath takes a SelfSubjectAccessReview, which by default everyone may send
 	// who has logged in.
 	reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -58,8 +54,8 @@ type Selector struct {
 	Raw string `json:"rawSelector"`
 }
 
-// Of returns what is asked about a resource in the whole cluster.
-func Of(r schema.GroupVersionResource) Attributes {
+// AttributesOf returns what is asked about a resource in the whole cluster.
+func AttributesOf(r schema.GroupVersionResource) Attributes {
 	return Attributes{Group: r.Group, Version: r.Version, Resource: r.Resource}
 }
 

@@ -1,7 +1,4 @@
-// Package owner finds the controllers of controllers, and writes their chains as members of
-// events. It looks each one up by name, metadata only, and keeps the answers. It delays an event
-// by a second at most: what it cannot find out ends the chain. Its callers are the targets.
-package owner
+package emit
 
 import (
 	"context"
@@ -34,9 +31,9 @@ const (
 	maxText = 253
 )
 
-// Finder looks owners up for all targets. Its methods may be called concurrently. A nil Finder
+// OwnerFinder looks owners up for all targets. Its methods may be called concurrently. A nil OwnerFinder
 // finds none: each chain has one controller.
-type Finder struct {
+type OwnerFinder struct {
 	clients *kube.Clients
 	logger  *slog.Logger
 	// frames reads who an owner is and who controls it.
@@ -69,10 +66,10 @@ type answer struct {
 	until time.Time
 }
 
-// New returns a Finder that knows nothing yet.
-func New(c *kube.Clients, logger *slog.Logger) *Finder {
+// NewOwnerFinder returns a OwnerFinder that knows nothing yet.
+func NewOwnerFinder(c *kube.Clients, logger *slog.Logger) *OwnerFinder {
 	shape := frame.NewShape(frame.ShapeOptions{Owner: true}, nil)
-	return &Finder{
+	return &OwnerFinder{
 		clients: c, logger: logger, Wait: eventWait, fresh: freshFor, answers: cache.NewLRUExpireCache(maxAnswers), kinds: make(map[kind]*source),
 		frames: frame.NewNormaliser("", "", frame.Options{
 			Wants: func(string) bool { return false }, Shape: func() *frame.Shape { return shape },
@@ -95,7 +92,7 @@ type link struct {
 
 // Chain is the chain of an object's controllers as JSON, the direct one first, nil if it has
 // none. Scope is the namespace of the target, or empty: what its credentials allow may end there.
-func (f *Finder) Chain(ctx context.Context, scope string, of *frame.Object) []byte {
+func (f *OwnerFinder) Chain(ctx context.Context, scope string, of *frame.Object) []byte {
 	if of.Owner == nil {
 		return nil
 	}
@@ -118,8 +115,8 @@ func (f *Finder) Chain(ctx context.Context, scope string, of *frame.Object) []by
 	return text
 }
 
-// First is the first controller of a chain that Chain wrote, nil if there is none.
-func First(chain []byte) *frame.Owner {
+// firstOwner is the first controller of a chain that Chain wrote, nil if there is none.
+func firstOwner(chain []byte) *frame.Owner {
 	var links []link
 	if err := json.Unmarshal(chain, &links); err != nil || len(links) == 0 {
 		return nil
@@ -129,7 +126,7 @@ func First(chain []byte) *frame.Owner {
 
 // above is the controller of a controller, nil if that has none, and false if that is not
 // known. It looks up what it does not know, until then.
-func (f *Finder) above(ctx context.Context, until time.Time, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+func (f *OwnerFinder) above(ctx context.Context, until time.Time, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	if f == nil {
 		return nil, false
 	}

@@ -1,4 +1,4 @@
-package wildcard
+package catalog
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -28,7 +27,7 @@ type Note struct {
 }
 
 // looked brings a note up to date with the catalog, and begins one that is nil.
-func (n *Note) looked(p Pattern, c *catalog.Catalog) *Note {
+func (n *Note) looked(p Pattern, c *Catalog) *Note {
 	stale := c.Stale()
 	next := &Note{}
 	if n == nil {
@@ -51,7 +50,7 @@ func (n *Note) looked(p Pattern, c *catalog.Catalog) *Note {
 
 // existed reports whether a resource was there at the first expansion.
 func (n *Note) existed(one schema.GroupResource) bool {
-	_, first := slices.BinarySearch(n.First, catalog.NameOf(one))
+	_, first := slices.BinarySearch(n.First, NameOf(one))
 	return first || slices.Contains(n.Unknown, one.Group)
 }
 

@@ -1,7 +1,4 @@
-// Package metadatawatch follows the few objects of a kind that says something about targets:
-// Namespaces and definitions of resources. It reads metadata only, and hands over to its
-// user what it reads. It decides nothing but when to list, watch and pause.
-package metadatawatch
+package listwatch
 
 import (
 	"context"
@@ -21,17 +18,16 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
-// Watch follows the objects of a kind: a list, and a watch from there on, which is resumed
+// MetadataWatch follows the objects of a kind: a list, and a watch from there on, which is resumed
 // after a break. Another list follows only if the history since is gone. All of it belongs
 // to the goroutine of Run.
-type Watch struct {
-	Source *listwatch.Source
-	User   User
-	timing listwatch.Timing
+type MetadataWatch struct {
+	Source *Source
+	User   MetadataUser
+	timing Timing
 	pause  wait.Backoff
 	// cursor is the revision to watch from, 0 if a list must come first.
 	cursor uint64
@@ -43,18 +39,18 @@ type Watch struct {
 	// is of another history.
 	held map[string]uint64
 	// progress is how far the watches have come.
-	progress listwatch.Progress
+	progress Progress
 }
 
-// User gets what a Watch reads. One goroutine makes all calls and waits for them.
-type User interface {
+// MetadataUser gets what a MetadataWatch reads. One goroutine makes all calls and waits for them.
+type MetadataUser interface {
 	// Listed is called with all objects there are, at revision rv: at first, and
 	// whenever what happened since the last call is not known. Restored: the
 	// revisions before are of another history.
-	Listed(all []Object, rv uint64, restored bool)
+	Listed(all []MetadataObject, rv uint64, restored bool)
 	// Watched is called with what a frame brings; of a bookmark only the revision is
 	// set.
-	Watched(typ watch.EventType, o *Object)
+	Watched(typ watch.EventType, o *MetadataObject)
 	// Opened is called when the watch is open.
 	Opened()
 	// Failed is called when it cannot be. It reports whether the next attempt is unlikely to
@@ -62,8 +58,8 @@ type User interface {
 	Failed(err error) (useless bool)
 }
 
-// Object is what is passed on of an object.
-type Object struct {
+// MetadataObject is what is passed on of an object.
+type MetadataObject struct {
 	Name, UID string
 	RV        uint64
 	Labels    labels.Set
@@ -71,21 +67,21 @@ type Object struct {
 	Bad *frame.Malformed
 }
 
-// New makes the watch of a cluster-scoped kind, whose lists must be of one history.
-func New(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user User) (*Watch, error) {
-	s, err := listwatch.New(listwatch.Resource{
+// NewMetadataWatch makes the watch of a cluster-scoped kind, whose lists must be of one history.
+func NewMetadataWatch(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user MetadataUser) (*MetadataWatch, error) {
+	s, err := New(Resource{
 		GVR: gvr, Kind: kind, Name: event.GroupOrCore(gvr.Group) + "/" + gvr.Resource, MetadataOnly: true,
-	}, listwatch.Options{Clients: c})
-	return &Watch{Source: s, User: user, held: make(map[string]uint64)}, err
+	}, Options{Clients: c})
+	return &MetadataWatch{Source: s, User: user, held: make(map[string]uint64)}, err
 }
 
 // SetTiming is to be called before Run, and before anyone uses the source.
-func (m *Watch) SetTiming(tm listwatch.Timing) {
-	m.timing, m.Source.Failures = tm, &listwatch.Failures{After: tm.Failing}
+func (m *MetadataWatch) SetTiming(tm Timing) {
+	m.timing, m.Source.Failures = tm, &Failures{After: tm.Failing}
 }
 
 // Run follows the objects until ctx ends.
-func (m *Watch) Run(ctx context.Context) {
+func (m *MetadataWatch) Run(ctx context.Context) {
 	m.resetPause()
 	for ctx.Err() == nil {
 		err := m.follow(ctx)
@@ -98,9 +94,9 @@ func (m *Watch) Run(ctx context.Context) {
 
 // fail returns for how long to pause. A history that is gone is no failure: a list
 // follows.
-func (m *Watch) fail(err error) time.Duration {
+func (m *MetadataWatch) fail(err error) time.Duration {
 	least, most := time.Duration(0), m.timing.BackoffCap
-	if !listwatch.Expired(err) && m.User.Failed(err) {
+	if !Expired(err) && m.User.Failed(err) {
 		least, most = m.timing.WaitingCap, m.timing.DeniedCap
 	}
 	pause := max(least, min(most, m.pause.Step()))
@@ -110,13 +106,13 @@ func (m *Watch) fail(err error) time.Duration {
 	return pause
 }
 
-func (m *Watch) resetPause() {
+func (m *MetadataWatch) resetPause() {
 	m.pause = kube.Backoff(m.timing.Backoff, m.timing.DeniedCap)
 }
 
 // follow watches from the cursor until the watch ends for whatever reason. The
 // error is nil if the next one should follow at once.
-func (m *Watch) follow(ctx context.Context) error {
+func (m *MetadataWatch) follow(ctx context.Context) error {
 	head := m.cursor
 	last, _ := m.Source.Clients.Rollbacks.Last()
 	if m.cursor != 0 {
@@ -135,7 +131,7 @@ func (m *Watch) follow(ctx context.Context) error {
 		if head = rv; rv < m.cursor || found {
 			m.cursor, m.restored = 0, true
 		} else if m.progress.Again(m.cursor, head, m.timing.Reach, 2*m.timing.BackoffCap) { // no watch brings it: a list
-			m.cursor, m.progress = 0, listwatch.Progress{Lenience: m.progress.Lenience}
+			m.cursor, m.progress = 0, Progress{Lenience: m.progress.Lenience}
 		}
 	}
 	if m.cursor == 0 {
@@ -157,39 +153,39 @@ func (m *Watch) follow(ctx context.Context) error {
 		err = m.receive(ctx, w)
 	}
 	switch {
-	case listwatch.Expired(err), errors.Is(err, listwatch.ErrLasting):
+	case Expired(err), errors.Is(err, ErrLasting):
 		m.cursor = 0
-	case errors.Is(err, listwatch.ErrStuck):
+	case errors.Is(err, ErrStuck):
 		if m.progress.Stuck > 1 { // on two connections: a list follows
-			m.cursor, m.progress = 0, listwatch.Progress{Lenience: min(m.progress.Lenience+1, listwatch.MaxLenience)}
+			m.cursor, m.progress = 0, Progress{Lenience: min(m.progress.Lenience+1, MaxLenience)}
 		}
 		return nil
-	case errors.Is(err, listwatch.ErrSilent):
+	case errors.Is(err, ErrSilent):
 		return nil
 	}
 	return err
 }
 
 // check decides what it means that the watch has not moved, as the target's loop does.
-func (m *Watch) check() error {
+func (m *MetadataWatch) check() error {
 	p := &m.progress
 	p.Tick(m.cursor, m.timing.Silence)
 	switch {
 	case !p.Reached(m.cursor) && p.Left(m.timing.Reach) <= 0:
 		p.Waited = 0
 		p.Stuck++
-		return listwatch.ErrStuck
+		return ErrStuck
 	case p.Head == 0 && p.Waited >= m.timing.Silence:
 		p.Waited = 0
-		return listwatch.ErrSilent // the next watch asks for the revision first
+		return ErrSilent // the next watch asks for the revision first
 	}
 	return nil
 }
 
 // List hands all objects of now to the user.
-func (m *Watch) List(ctx context.Context) error {
-	var all []Object
-	rv, err := m.ListAt(ctx, 0, func(o *Object) { all = append(all, *o) })
+func (m *MetadataWatch) List(ctx context.Context) error {
+	var all []MetadataObject
+	rv, err := m.ListAt(ctx, 0, func(o *MetadataObject) { all = append(all, *o) })
 	if err != nil {
 		return err
 	}
@@ -206,8 +202,8 @@ func (m *Watch) List(ctx context.Context) error {
 }
 
 // contradicts reports whether a list at revision at cannot be of the history that was seen.
-func (m *Watch) contradicts(all []Object, at uint64) bool {
-	return slices.ContainsFunc(all, func(o Object) bool {
+func (m *MetadataWatch) contradicts(all []MetadataObject, at uint64) bool {
+	return slices.ContainsFunc(all, func(o MetadataObject) bool {
 		newest := m.held[o.UID]
 		k := decide.Known{Object: decide.Same, RV: newest, Newest: newest}
 		return k.Contradicts(o.RV, at)
@@ -215,13 +211,13 @@ func (m *Watch) contradicts(all []Object, at uint64) bool {
 }
 
 // Reset has the next Run begin with a list.
-func (m *Watch) Reset() {
+func (m *MetadataWatch) Reset() {
 	m.cursor, m.restored = 0, false
 	m.hold(nil)
 }
 
 // hold replaces the revisions that are held.
-func (m *Watch) hold(all []Object) {
+func (m *MetadataWatch) hold(all []MetadataObject) {
 	m.held = make(map[string]uint64, len(all))
 	for i := range all {
 		m.held[all[i].UID] = all[i].RV
@@ -229,7 +225,7 @@ func (m *Watch) hold(all []Object) {
 }
 
 // holdOne takes note of a frame.
-func (m *Watch) holdOne(typ watch.EventType, o *Object) {
+func (m *MetadataWatch) holdOne(typ watch.EventType, o *MetadataObject) {
 	switch {
 	case typ == watch.Bookmark:
 	case typ == watch.Deleted:
@@ -241,19 +237,19 @@ func (m *Watch) holdOne(typ watch.EventType, o *Object) {
 
 // ListAt hands over all objects as they are at a revision, now if it is 0, and
 // returns the revision. It may be called by any goroutine.
-func (m *Watch) ListAt(ctx context.Context, rv uint64, item func(*Object)) (uint64, error) {
-	return m.Source.List(ctx, &listwatch.Listing{At: rv}, m.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
+func (m *MetadataWatch) ListAt(ctx context.Context, rv uint64, item func(*MetadataObject)) (uint64, error) {
+	return m.Source.List(ctx, &Listing{At: rv}, m.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		item(m.object(o, bad))
 		return nil
 	})
 }
 
-func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
+func (m *MetadataWatch) object(o *frame.Object, bad *frame.Malformed) *MetadataObject {
 	if bad != nil {
-		return &Object{Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion, Bad: bad}
+		return &MetadataObject{Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion, Bad: bad}
 	}
 	// The names of a watch share their memory with those of other objects.
-	found := &Object{Name: strings.Clone(o.Name), UID: strings.Clone(o.UID), RV: o.ResourceVersion}
+	found := &MetadataObject{Name: strings.Clone(o.Name), UID: strings.Clone(o.UID), RV: o.ResourceVersion}
 	var data struct {
 		Object struct {
 			Metadata struct{ Labels labels.Set }
@@ -266,7 +262,7 @@ func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
 	return found
 }
 
-func (m *Watch) handle(ctx context.Context, e watch.Event) error {
+func (m *MetadataWatch) handle(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
 		return m.Source.NoteWatch(ctx, m.cursor, fmt.Errorf("watch: %w", apierrors.FromObject(e.Object)))
 	}
@@ -276,7 +272,7 @@ func (m *Watch) handle(ctx context.Context, e watch.Event) error {
 	}
 	m.resetPause()
 	for ; w != nil; w = w.Done() {
-		o := &Object{RV: w.ResourceVersion}
+		o := &MetadataObject{RV: w.ResourceVersion}
 		if w.Kind != watch.Bookmark {
 			m.progress.Event()
 			o = m.object(&w.Object, w.Err)
@@ -288,9 +284,9 @@ func (m *Watch) handle(ctx context.Context, e watch.Event) error {
 	return nil
 }
 
-// receive handles what the watch brings until it ends; [listwatch.ErrSilent] says that it
-// brought nothing for so long that it may be dead, [listwatch.ErrEnded] that it ended at once.
-func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
+// receive handles what the watch brings until it ends; [ErrSilent] says that it
+// brought nothing for so long that it may be dead, [ErrEnded] that it ended at once.
+func (m *MetadataWatch) receive(ctx context.Context, w watch.Interface) error {
 	began := time.Now()
 	silence := time.NewTimer(m.timing.Silence)
 	defer silence.Stop()
@@ -299,7 +295,7 @@ func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-silence.C:
-			return listwatch.ErrSilent
+			return ErrSilent
 		case e, ok := <-w.ResultChan():
 			if !ok {
 				m.progress.Ended(m.timing.Tick)

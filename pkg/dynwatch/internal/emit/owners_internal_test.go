@@ -1,4 +1,4 @@
-package owner
+package emit
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func (c *cluster) controlled(by string) {
 	c.object.Store(&object)
 }
 
-func newFinder(t *testing.T) (*Finder, *cluster) {
+func newFinder(t *testing.T) (*OwnerFinder, *cluster) {
 	c := new(cluster)
 	c.status.Store(http.StatusNotFound)
 	server := httptest.NewServer(c)
@@ -60,11 +60,11 @@ func newFinder(t *testing.T) (*Finder, *cluster) {
 		t.Fatal(err)
 	}
 	t.Cleanup(clients.Close)
-	return New(clients, slog.New(slog.DiscardHandler)), c
+	return NewOwnerFinder(clients, slog.New(slog.DiscardHandler)), c
 }
 
 // aboveSet is the name of the controller above the owner, as an object of a namespace asks for it.
-func (f *Finder) aboveSet(t *testing.T, scope, namespace string) string {
+func (f *OwnerFinder) aboveSet(t *testing.T, scope, namespace string) string {
 	of := frame.Owner{APIVersion: "example.com/v1", Kind: "Set", Name: "set", UID: "u-set"}
 	above, known := f.above(t.Context(), time.Now().Add(time.Minute), scope, namespace, &of)
 	switch {

@@ -1,11 +1,10 @@
-package wildcard
+package catalog
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -18,7 +17,7 @@ const (
 )
 
 // Matchless says that a wildcard matches nothing, not even what it excludes; else it is empty.
-func (e *Expansion) Matchless(p Pattern, c *catalog.Catalog) string {
+func (e *Expansion) Matchless(p Pattern, c *Catalog) string {
 	if len(e.Notes[p.ID()].Running) > 0 || len(p.names(c, anyGroup)) > 0 {
 		return ""
 	}
@@ -27,7 +26,7 @@ func (e *Expansion) Matchless(p Pattern, c *catalog.Catalog) string {
 
 // Lacks says what is wrong with an expanded wildcard, nothing if it has all resources
 // that it can have. Unsure: groups that it matches could not be asked.
-func (e *Expansion) Lacks(p Pattern, c *catalog.Catalog) (reason string, unsure bool) {
+func (e *Expansion) Lacks(p Pattern, c *Catalog) (reason string, unsure bool) {
 	unknown := slices.DeleteFunc(c.Stale(), func(group string) bool { return !Glob(p.Group, group) || p.excludesGroup(group) })
 	switch {
 	case len(unknown) > 0:

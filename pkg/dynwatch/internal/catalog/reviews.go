@@ -1,4 +1,4 @@
-package access
+package catalog
 
 import (
 	"context"
@@ -86,7 +86,7 @@ func (r *Reviews) allowsAll(ctx context.Context, client rest.Interface, of Attri
 func (r *Reviews) ask(ctx context.Context, client rest.Interface, of Attributes) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.all[of]; ok && time.Since(known.at) < Again {
+	if known, ok := r.all[of]; ok && time.Since(known.at) < ReviewAgain {
 		return known.allowed
 	}
 	missing, err := MissingVerbs(ctx, client, of, NeededVerbs())
@@ -94,7 +94,7 @@ func (r *Reviews) ask(ctx context.Context, client rest.Interface, of Attributes)
 		return false
 	}
 	for one, known := range r.all {
-		if time.Since(known.at) >= Again {
+		if time.Since(known.at) >= ReviewAgain {
 			delete(r.all, one)
 		}
 	}

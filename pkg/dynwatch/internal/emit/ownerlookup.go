@@ -1,4 +1,4 @@
-package owner
+package emit
 
 import (
 	"context"
@@ -55,7 +55,7 @@ type failure struct {
 }
 
 // ask looks an owner up, until then, unless there is a pause. It returns false if it got no answer.
-func (f *Finder) ask(ctx context.Context, until time.Time, scope string, key *ownerKey) (answer, bool) {
+func (f *OwnerFinder) ask(ctx context.Context, until time.Time, scope string, key *ownerKey) (answer, bool) {
 	s, r := f.source(key.kind, scope)
 	left := time.Until(until)
 	if s == nil || left <= 0 {
@@ -72,7 +72,7 @@ func (f *Finder) ask(ctx context.Context, until time.Time, scope string, key *ow
 }
 
 // source returns a kind, and its resource if that is known; nil if nothing may be asked now.
-func (f *Finder) source(of kind, scope string) (*source, *resource) {
+func (f *OwnerFinder) source(of kind, scope string) (*source, *resource) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.kinds[of]
@@ -94,7 +94,7 @@ func (f *Finder) source(of kind, scope string) (*source, *resource) {
 }
 
 // makeRoom forgets a kind of which nothing could ever be read.
-func (f *Finder) makeRoom() bool {
+func (f *OwnerFinder) makeRoom() bool {
 	for of, s := range f.kinds {
 		if !s.works && time.Since(s.began) > grace {
 			delete(f.kinds, of)
@@ -105,7 +105,7 @@ func (f *Finder) makeRoom() bool {
 }
 
 // lookUp reads an owner, and before that, from discovery, which resource has its kind.
-func (f *Finder) lookUp(ctx context.Context, s *source, r *resource, key *ownerKey) (answer, error) {
+func (f *OwnerFinder) lookUp(ctx context.Context, s *source, r *resource, key *ownerKey) (answer, error) {
 	if r == nil {
 		var err error
 		if r, err = f.resolve(ctx, s.kind); err != nil {
@@ -140,14 +140,14 @@ func (f *Finder) lookUp(ctx context.Context, s *source, r *resource, key *ownerK
 }
 
 // resolved sets the resource of a kind.
-func (f *Finder) resolved(s *source, r *resource) {
+func (f *OwnerFinder) resolved(s *source, r *resource) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.resource = r
 }
 
 // resolve looks the resource of a kind up, in the version that the server prefers.
-func (f *Finder) resolve(ctx context.Context, of kind) (*resource, error) {
+func (f *OwnerFinder) resolve(ctx context.Context, of kind) (*resource, error) {
 	found, version, err := kube.FindResource(ctx, f.clients.Discovery, of.group, func(r *metav1.APIResource) bool {
 		return r.Kind == of.kind && !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "get")
 	})
@@ -165,7 +165,7 @@ func (f *Finder) resolve(ctx context.Context, of kind) (*resource, error) {
 }
 
 // note notes how a look-up went.
-func (f *Finder) note(s *source, scope string, err error) {
+func (f *OwnerFinder) note(s *source, scope string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	logger := f.logger.With("kind", s.kind.kind, "group", s.kind.group)

@@ -1,8 +1,4 @@
-// Package wildcard expands resource entries with patterns: it compares them with what the
-// API server serves, and decides which resources they stand for. It asks no
-// server, and its only state are the notes, which the log has, too. Its callers are the manager, the plan and the
-// preview of package dynwatch, which make targets of the chosen resources.
-package wildcard
+package catalog
 
 import (
 	"errors"
@@ -13,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -70,7 +65,7 @@ func (p Pattern) Matches(one schema.GroupResource) bool {
 func (p Pattern) Excludes(one schema.GroupResource) bool {
 	return slices.ContainsFunc(p.Excluded, func(pattern string) bool {
 		if strings.Contains(pattern, "/") {
-			return Glob(pattern, catalog.NameOf(one))
+			return Glob(pattern, NameOf(one))
 		}
 		return Glob(pattern, one.Resource)
 	})
@@ -88,18 +83,18 @@ func (p Pattern) excludesGroup(group string) bool {
 }
 
 // fits reports whether the catalog has the resource as the wildcard wants it.
-func (p Pattern) fits(c *catalog.Catalog, one schema.GroupResource) bool {
+func (p Pattern) fits(c *Catalog, one schema.GroupResource) bool {
 	o, ok := c.Find(p.Version, one)
 	return ok && o.Watchable && (o.Namespaced || !p.Namespaced)
 }
 
 // names are those of the resources that a wildcard matches in the groups that are wanted.
-func (p Pattern) names(c *catalog.Catalog, wanted func(group string) bool) []string {
+func (p Pattern) names(c *Catalog, wanted func(group string) bool) []string {
 	var names []string
 	for _, storage := range c.Storages {
 		for _, one := range storage {
 			if wanted(one.Group) && p.Matches(one) {
-				names = append(names, catalog.NameOf(one))
+				names = append(names, NameOf(one))
 			}
 		}
 	}

@@ -1,12 +1,10 @@
-package wildcard
+package catalog
 
 import (
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 )
 
 // Set is what is wanted: wildcards, and resources that have separate entries.
@@ -37,7 +35,7 @@ func (s *Set) Owner(one schema.GroupResource) (Choice, bool) {
 
 // Choose expands the wildcards. Of the names of one storage at most one is chosen,
 // and none if one of them has a separate entry or is excluded.
-func (s *Set) Choose(c *catalog.Catalog) []Choice {
+func (s *Set) Choose(c *Catalog) []Choice {
 	var all []Choice
 	for _, names := range c.Storages {
 		if slices.ContainsFunc(names, func(one schema.GroupResource) bool { return s.Named[one] }) {
@@ -60,7 +58,7 @@ type Chosen struct {
 	// Later: the resource came after the first expansion.
 	Later bool
 	// Found is what the catalog says about the resource, nil if it does not.
-	Found *catalog.Resolved
+	Found *Resolved
 }
 
 // Expansion is what the wildcards stand for, and the notes that the log must have first.
@@ -74,7 +72,7 @@ type Expansion struct {
 
 // Plan expands the wildcards. A resource that was watched and is not served any more
 // stays until every target of it is gone, which the targets find out.
-func (s *Set) Plan(c *catalog.Catalog, notes map[string]*Note, gone func(Choice) bool) *Expansion {
+func (s *Set) Plan(c *Catalog, notes map[string]*Note, gone func(Choice) bool) *Expansion {
 	e := &Expansion{Notes: make(map[string]*Note)}
 	var chosen []Choice
 	chosen, e.Beyond = s.admit(append(s.Choose(c), s.leaving(c, notes, gone)...), notes)
@@ -84,14 +82,14 @@ func (s *Set) Plan(c *catalog.Catalog, notes map[string]*Note, gone func(Choice)
 	for _, one := range chosen {
 		p := s.Patterns[one.Pattern]
 		n := e.Notes[p.ID()]
-		n.Running = append(n.Running, catalog.NameOf(one.Resource))
+		n.Running = append(n.Running, NameOf(one.Resource))
 		e.Chosen = append(e.Chosen, Chosen{one, !n.existed(one.Resource), c.Resolve(p.Version, one.Resource)})
 	}
 	for _, n := range e.Notes {
 		slices.Sort(n.Running)
 		// A resource that goes and comes back is a new one.
 		n.First = slices.DeleteFunc(n.First, func(name string) bool {
-			_, served := c.Find(catalog.AnyVersion, catalog.ParseName(name))
+			_, served := c.Find(AnyVersion, ParseName(name))
 			return !served && !slices.Contains(n.Running, name)
 		})
 	}
@@ -100,7 +98,7 @@ func (s *Set) Plan(c *catalog.Catalog, notes map[string]*Note, gone func(Choice)
 
 // leaving are resources that were watched, are not in the catalog and still have
 // deletions to announce.
-func (s *Set) leaving(c *catalog.Catalog, notes map[string]*Note, gone func(Choice) bool) []Choice {
+func (s *Set) leaving(c *Catalog, notes map[string]*Note, gone func(Choice) bool) []Choice {
 	var all []Choice
 	for _, p := range s.Patterns {
 		n := notes[p.ID()]
@@ -108,7 +106,7 @@ func (s *Set) leaving(c *catalog.Catalog, notes map[string]*Note, gone func(Choi
 			continue
 		}
 		for _, name := range n.Running {
-			owner, ok := s.Owner(catalog.ParseName(name))
+			owner, ok := s.Owner(ParseName(name))
 			if !ok || slices.Contains(all, owner) {
 				continue
 			}
@@ -134,7 +132,7 @@ func (s *Set) admit(chosen []Choice, notes map[string]*Note) (admitted []Choice,
 		}
 	}
 	slices.SortStableFunc(chosen, func(a, b Choice) int {
-		one, other := catalog.NameOf(a.Resource), catalog.NameOf(b.Resource)
+		one, other := NameOf(a.Resource), NameOf(b.Resource)
 		switch {
 		case watched[one] == watched[other]:
 			return strings.Compare(one, other)
@@ -153,7 +151,7 @@ func (s *Set) admit(chosen []Choice, notes map[string]*Note) (admitted []Choice,
 			admitted = append(admitted, c)
 			continue
 		}
-		beyond[p.ID()] = append(beyond[p.ID()], catalog.NameOf(c.Resource))
+		beyond[p.ID()] = append(beyond[p.ID()], NameOf(c.Resource))
 	}
 	for _, names := range beyond {
 		slices.Sort(names)

@@ -108,18 +108,6 @@ func apply(v any, op string, tokens []string, value any) (any, error) {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_$-]+$`)
 
-// changed returns the paths to what differs, in order.
-func changed(before, after any) []string {
-	found := make(map[string]bool)
-	walk(before, after, "", func(path string) { found[path] = true })
-	delete(found, "metadata.resourceVersion")
-	maps.DeleteFunc(found, func(path string, _ bool) bool {
-		rest, ok := strings.CutPrefix(path, "metadata.managedFields")
-		return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
-	})
-	return slices.Sorted(maps.Keys(found))
-}
-
 func walk(before, after any, path string, found func(string)) {
 	switch b := before.(type) {
 	case map[string]any:

@@ -1,3 +1,5 @@
+//go:build long
+
 package journal_test
 
 import (

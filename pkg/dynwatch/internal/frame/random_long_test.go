@@ -1,0 +1,166 @@
+//go:build long
+
+package frame_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+// randomStreams is how many streams TestRandomStreams reads.
+const randomStreams = 300
+
+// TestRandomStreams reads random frames, in every form that a server may write
+// them and in reads of random sizes, and compares each with the reference.
+func TestRandomStreams(t *testing.T) {
+	base := uint64(time.Now().UnixNano())
+	for i := range uint64(randomStreams) {
+		g := generator{rand.New(rand.NewPCG(base, i))}
+		secret := g.IntN(3) == 0
+		var redactor *frame.Redactor
+		if secret {
+			redactor = frame.NewRedactor([]byte("key"))
+		}
+		objects, stream := g.stream()
+		got := watchBytes(t, &chunks{g, stream}, frame.NewNormaliser("v1", "Kind", frame.Options{Redactor: redactor}))
+		if len(got) != len(objects) {
+			t.Fatalf("seed %d/%d: %d of %d frames: %q", base, i, len(got), len(objects), summaries(got))
+		}
+		for k, e := range got {
+			w, ok := e.Object.(*frame.Watched)
+			if !ok {
+				t.Fatalf("seed %d/%d: %s", base, i, summary(e))
+			}
+			var err error
+			if w.Err != nil {
+				err = w.Err
+			}
+			compare(t, objects[k], secret, w.Object, err)
+			if t.Failed() {
+				t.Fatalf("seed %d/%d", base, i)
+			}
+		}
+	}
+}
+
+// watchBytes runs a watch whose response is what r reads.
+func watchBytes(t *testing.T, r io.Reader, n *frame.Normaliser) []watch.Event {
+	t.Helper()
+	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, n, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collect(t, w)
+}
+
+func (g generator) value(depth int) any {
+	const deepest = 4
+	switch kind := g.IntN(8); {
+	case kind == 0:
+		return nil
+	case kind == 1:
+		return g.IntN(2) == 0
+	case kind == 2:
+		return g.Int64()
+	case kind == 3 || depth > deepest:
+		return g.pick("", `"`, `\`, "é", "\u2028", "a\nb", "}{][", "0123456", "01234567", "012345678", "\x7f<>&", "😀x", "data")
+	case kind == 4:
+		var list []any
+		for range g.IntN(4) {
+			list = append(list, g.value(depth+1))
+		}
+		return list
+	default:
+		object := make(map[string]any)
+		for range g.IntN(5) {
+			key := g.pick("data", "metadata", "kind", `a"b`, "stringData", "x", "annotations", "managedFields", "name", "uid")
+			object[key] = g.value(depth + 1)
+		}
+		return object
+	}
+}
+
+// object makes one that can be passed on.
+func (g generator) object(i int) []byte {
+	o, ok := g.value(0).(map[string]any)
+	if !ok {
+		o = make(map[string]any)
+	}
+	delete(o, "kind")
+	metadata := map[string]any{"name": fmt.Sprint("n", i), "uid": "u", "resourceVersion": fmt.Sprint(1 + g.IntN(1000)), "labels": g.value(1)}
+	if g.IntN(3) == 0 {
+		metadata["managedFields"] = g.value(1)
+	}
+	if g.IntN(3) == 0 {
+		annotations := make(map[string]any)
+		for _, key := range []string{"kubectl.kubernetes.io/last-applied-configuration", "zz", "helm.sh/hook"} {
+			if g.IntN(2) == 0 {
+				annotations[key] = `{"x":1}`
+			}
+		}
+		metadata["annotations"] = annotations
+	}
+	o["metadata"] = metadata
+	if g.IntN(20) == 0 {
+		o["big"] = string(bytes.Repeat([]byte(`xyz\"é`), g.IntN(30_000)))
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// stream makes a few objects and the watch response that holds them.
+func (g generator) stream() (objects [][]byte, stream []byte) {
+	for i := range 1 + g.IntN(8) {
+		raw := g.object(i)
+		objects = append(objects, raw)
+		switch g.IntN(5) {
+		case 0:
+			pretty, err := json.MarshalIndent(map[string]any{"type": "ADDED", "object": json.RawMessage(raw)}, "", "\t")
+			if err != nil {
+				panic(err)
+			}
+			stream = append(stream, pretty...)
+		case 1:
+			stream = fmt.Appendf(stream, `{ "object" : %s , "more":[{}], "type":"ADDED" }`, raw)
+		default:
+			stream = fmt.Appendf(stream, `{"type":"ADDED","object":%s}`, raw)
+		}
+		stream = append(stream, g.pick("\n", "\n", "\n\n", "\r\n")...)
+	}
+	return objects, stream
+}
+
+// chunks reads in pieces of random sizes.
+type chunks struct {
+	g generator
+	b []byte
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), 1+c.g.IntN(3000))], c.b)
+	c.b = c.b[n:]
+	return n, nil
+}

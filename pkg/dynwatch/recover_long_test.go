@@ -1,0 +1,57 @@
+//go:build long
+
+package dynwatch_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// TestManyTargetsAfterARestart: each target makes few requests for lost history, and comes back complete.
+func TestManyTargetsAfterARestart(t *testing.T) {
+	const targets, revisions = 300, 20
+	api := newFakeAPI(t)
+	wanted := things()
+	for i := range targets {
+		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
+	}
+	api.do(func() { api.pulse = time.Second })
+	r := start(t, api)
+	r.manager.SetTiming(time.Minute, time.Second, 20*time.Millisecond)
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	live := func() bool {
+		api.mu.Lock()
+		rev := api.rev
+		api.mu.Unlock()
+		for _, s := range r.manager.Targets() {
+			if s.State != dynwatch.Live || s.ResourceVersion != rev {
+				return false
+			}
+		}
+		return true
+	}
+	r.within(2*time.Minute, "all targets live", live)
+	api.do(func() { api.mute = true })
+	for i := range revisions {
+		api.put(fmt.Sprintf("ns-%d", i), "x", "")
+	}
+	before, exact := api.requestsWith("/things?"), api.requestsWith("resourceVersionMatch=Exact")
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.within(2*time.Minute, "all targets live again", live)
+	checkStream(t, r.log.all(), api)
+	// Each target compares one list, and looks up and walks what differs.
+	if n := api.requestsWith("resourceVersionMatch=Exact") - exact; n > targets+6*revisions {
+		t.Errorf("%d lists at exact revisions", n)
+	}
+	if n := api.requestsWith("/things?") - before; n > 12*targets {
+		t.Errorf("%d requests", n)
+	} else {
+		t.Logf("%d requests for %d targets", n, targets)
+	}
+}

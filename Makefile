@@ -102,7 +102,8 @@ test-long: servers extras unit e2e ## run all tests, those of `make test` among 
 .PHONY: unit
 unit: ## run the unit tests with the race detector, in random order; TAGS=long adds the long ones
 	@echo '==> unit tests'
-	$(GO) test -race -shuffle=on -tags '$(TAGS)' -timeout $(UNIT_TIMEOUT) ./...
+	@# Four packages at once on two cores: they wait more than they compute.
+	$(GO) test -race -p 4 -shuffle=on -tags '$(TAGS)' -timeout $(UNIT_TIMEOUT) ./...
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
 .PHONY: e2e

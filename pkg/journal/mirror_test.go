@@ -256,7 +256,7 @@ func (p *pair) takeOver(trusted bool, seen map[string]uint64) {
 // follower of the next one. A copy that the leader counts on has every new object that a sink has got, and
 // any other declares that it may lack some.
 func TestPair(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(pairSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := &pair{t: t, random: rand.New(rand.NewPCG(seed, 0)), dirs: [2]string{t.TempDir(), t.TempDir()}, exists: map[string]event.Event{}}
 			for range 6 {

@@ -21,7 +21,7 @@ import (
 // power, and holds what sinks get against a list of all events. INFORMD_JOURNAL_SEEDS sets the number
 // of runs.
 func TestModel(t *testing.T) {
-	seeds, err := strconv.ParseUint(cmp.Or(os.Getenv("INFORMD_JOURNAL_SEEDS"), "30"), 10, 64)
+	seeds, err := strconv.ParseUint(cmp.Or(os.Getenv("INFORMD_JOURNAL_SEEDS"), modelSeeds), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 // keep what they read. The power is lost at one write after the other. After each loss the log has
 // every row of every sink, and in the end each sink has what the cluster has.
 func TestNoRowWithoutTheLog(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(wholeSeeds) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWhole(t, seed)
 			for n := 1; n < 160; n += 1 + w.rand.IntN(8) {

@@ -262,7 +262,7 @@ func TestSum(t *testing.T) {
 		h := header(source(1))
 		e := segment.Entry{Key: [16]byte{1}, Seq: h.First + 1, Time: h.Created + 5e6, Size: 100, Count: 1, Kind: record.Event}
 		change(&h, &e)
-		x := segment.NewIndex(h)
+		x := segment.NewIndex(h, nil)
 		x.Add(e, "a", nil)
 		b := x.Append(nil, func(int) (string, bool) { return "", false })
 		read, err := segment.ParseIndex(b, h)

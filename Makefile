@@ -44,7 +44,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Build tags of the unit tests: `long` adds those of about ten seconds and more.
 TAGS ?=
 # The packages of end-to-end tests whose tests wait more than they compute, the slowest first.
-E2E_BESIDE = ./e2e/watching ./e2e/delivery ./e2e/core $$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | \
+E2E_BESIDE = ./e2e/watching ./e2e/delivery $$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | \
 	grep -v -e /test/e2e -e '/schema$$' -e '/schemagen$$')
 # Minutes of a run of random faults. Without SEED the clock gives the seed.
 MINUTES ?= 10
@@ -91,13 +91,11 @@ image: ## build the container image (needs Docker); IMAGE=name:tag
 ##@ Test
 
 .PHONY: test
-test: servers unit ## run the unit tests and the core end-to-end tests, about 10 minutes on 2 cores
-	@echo '==> core end-to-end tests'
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) ./e2e/core
+test: unit core ## run the unit tests and the core end-to-end tests, about 10 minutes on 2 cores
 
 .PHONY: test-long
 test-long: TAGS := long
-test-long: servers extras unit e2e ## run all tests, those of `make test` among them
+test-long: unit e2e ## run all tests, those of `make test` among them
 
 .PHONY: unit
 unit: ## run the unit tests with the race detector, in random order; TAGS=long adds the long ones
@@ -106,8 +104,13 @@ unit: ## run the unit tests with the race detector, in random order; TAGS=long a
 	$(GO) test -race -p 4 -shuffle=on -tags '$(TAGS)' -timeout $(UNIT_TIMEOUT) ./...
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
+.PHONY: core
+core: servers
+	@echo '==> core end-to-end tests: one or two for each promise'
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) ./e2e/core
+
 .PHONY: e2e
-e2e: servers extras ## run the tests with real servers: Kubernetes, etcd, NATS and others
+e2e: core extras ## run the tests with real servers: Kubernetes, etcd, NATS and others
 	@echo '==> end-to-end tests that measure time or memory: nothing runs beside them'
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) ./e2e/measured
 	@echo '==> end-to-end tests'
@@ -269,7 +272,8 @@ shape: ## print the largest packages, types and functions, and repeated lines
 	@cd test && $(GO) run ./shape
 
 .PHONY: ci
-ci: tidy-check lint build examples test-long ## run everything that CI runs
+ci: TAGS := long
+ci: tidy-check lint build examples test test-long ## run everything that CI runs; the tests of `make test` run once
 	@# Side by side: each run waits more than it computes.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ci-chaos ci-independent
 

@@ -110,7 +110,8 @@ func (t *tables) connected(ctx context.Context) error {
 		err = t.prepare(ctx)
 	}
 	if err != nil {
-		return errors.Join(err, t.disconnect(ctx)) // the next attempt looks again
+		_ = t.disconnect(ctx) // the next attempt looks again, and waits for this end
+		return err
 	}
 	t.prepared = true
 	return nil

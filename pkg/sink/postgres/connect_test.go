@@ -1,9 +1,14 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
@@ -54,6 +59,60 @@ func TestRefusedConnection(t *testing.T) {
 	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
 		t.Errorf("Write returned %d, %v", n, err)
 	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopWithoutAnswer: a write that is broken off while the server looks for the tables says that, and nothing of the
+// connection, which is closed by then or soon.
+func TestStopWithoutAnswer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // the test's end closes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, ended := make(chan struct{}), make(chan struct{})
+	defer func() { _ = listener.Close(); <-ended }()
+	go func() {
+		defer close(ended)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		server := pgproto3.NewBackend(conn, conn)
+		_, _ = server.ReceiveStartupMessage()
+		server.Send(&pgproto3.AuthenticationOk{})
+		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		_ = server.Flush()
+		_, _ = server.Receive() // whether it takes writes
+		server.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("transaction_read_only")}}})
+		server.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("off")}})
+		server.Send(&pgproto3.CommandComplete{CommandTag: []byte("SHOW")})
+		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		_ = server.Flush()
+		_, _ = server.Receive()
+		close(asked)
+		for message := pgproto3.FrontendMessage(nil); err == nil; message, err = server.Receive() {
+			if _, end := message.(*pgproto3.Terminate); end {
+				return
+			}
+		}
+	}()
+	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(listener.Addr().String()) }).Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	n, err := s.Write(ctx, sinktest.Events(1))
+	if n != 0 || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Write returned %d, %v", n, err)
+	}
+	_ = listener.Close() // of the request to cancel, too
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -134,7 +133,7 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 		t.rollback(ctx)
 		if hasCode(err, "42P01", "3F000", "25006") { // the tables are gone, or another server takes the writes by now
 			t.prepared = false
-			return errors.Join(err, t.disconnect(ctx))
+			_ = t.disconnect(ctx) // the next attempt waits for its end
 		}
 		return err
 	}

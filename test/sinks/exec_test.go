@@ -112,6 +112,31 @@ func TestExecExamples(t *testing.T) {
 	})
 }
 
+// TestExecWithoutItsScript: an interpreter that does not find its script, or a module of it, refuses no event.
+func TestExecWithoutItsScript(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "handler.py")
+	if err := os.WriteFile(script, []byte("import sys, a_module_that_is_missing\nsys.stdin.read()\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"python3", "/nonexistent.py"}, {"python3", script}, {"node", "/nonexistent.js"}, {"sh", "/nonexistent.sh"}} {
+		for _, ack := range []exec.Ack{exec.IDs, exec.Exit} {
+			c, _ := exec.Driver().New().(*exec.Config)
+			c.Command, c.Ack = command, ack
+			s, err := c.Open(t.Context(), sinktest.Env(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := s.Write(t.Context(), sinktest.Events(3))
+			if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) || !strings.Contains(err.Error(), "check command") {
+				t.Errorf("%q with ack: %s: Write returned %d and %v, want 0 and an error that passes", command, ack, n, err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestPythonRecipe: the handler of docs/recipes.md posts the images of Deployments, and acknowledges every event.
 func TestPythonRecipe(t *testing.T) {
 	var mu sync.Mutex

@@ -79,8 +79,8 @@ func (l *Log) append(ctx context.Context, kind record.Kind, events []event.Event
 
 // await waits for space in the log, or on the disk.
 func (l *Log) await(ctx context.Context, space <-chan struct{}, full bool) error {
-	l.block1(1)
-	defer l.block1(-1)
+	l.blocked.Add(1)
+	defer l.blocked.Add(-1)
 	var retry <-chan time.Time
 	if full {
 		timer := time.NewTimer(fullPause)
@@ -96,13 +96,6 @@ func (l *Log) await(ctx context.Context, space <-chan struct{}, full bool) error
 		return l.Failure()
 	}
 	return nil
-}
-
-// block1 counts the calls that wait.
-func (l *Log) block1(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.blocked += n
 }
 
 // appendSome adds the first of the events. If the log is at its limit it adds none; space is then

@@ -133,7 +133,6 @@ type Log struct {
 	bytes    int64  // of all segments
 	events   uint64
 	limit    int64
-	blocked  int    // calls of Append
 	block    []byte // of the newest records
 	staged   []staged
 	tail     tail
@@ -151,6 +150,8 @@ type Log struct {
 	released  map[string]time.Time // when followers were too slow
 	unshipped []unshipped
 	settling  int // calls of Settle
+	// Blocked counts calls of Append that wait for space.
+	blocked atomic.Int64
 	// Written counts all bytes that were written to files, and Appended those of records that
 	// were appended.
 	written, appended atomic.Uint64
@@ -369,7 +370,7 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: l.blocked, Written: l.written.Load(), Appended: l.appended.Load()}
+	return Stats{Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: int(l.blocked.Load()), Written: l.written.Load(), Appended: l.appended.Load()}
 }
 
 // SetLimit sets how many bytes all segments may have. Append waits above it.

@@ -75,9 +75,8 @@ func (l *Log) compareNoted(all []*found) error {
 
 // lacksEnd reports whether segments are missing behind the last one that were synced.
 func (l *Log) lacksEnd(all []*found) bool {
-	through := uint32(0)
-	for _, f := range all {
-		through = f.Through
+	if len(all) == 0 {
+		return l.before.segment > 0
 	}
-	return through < l.before.segment
+	return all[len(all)-1].Through < l.before.segment
 }

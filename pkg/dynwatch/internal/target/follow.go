@@ -80,7 +80,9 @@ func (t *Target) showWatch(ctx context.Context) error {
 		t.setState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", l.settled))
 		return nil
 	}
-	t.departed = nil
+	if t.refusals.count == 0 {
+		t.departed = nil
+	}
 	state, reason := status.Live, ""
 	if err := t.Coverage.Trouble(); err != nil {
 		state, reason = status.Stale, "namespaceSelector: "+err.Error()

@@ -71,6 +71,9 @@ func after(s state, err error) state {
 		if first, lists := s.(*listing); lists {
 			return first.again()
 		}
+		if waits {
+			return waiting{recovering{l.of}}
+		}
 		return recovering{l.of}
 	}
 	switch {

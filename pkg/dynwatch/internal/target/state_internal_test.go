@@ -87,11 +87,11 @@ func TestAfter(t *testing.T) {
 	}{
 		{func() state { return waiting{} }, stay("waiting", map[string]string{
 			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
-			"rollback": "recovering rollback", "behind": "recovering behind",
+			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
 		})},
 		{func() state { return waiting{new(following)} }, stay("waiting, following", map[string]string{
 			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
-			"rollback": "recovering rollback", "behind": "recovering behind",
+			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
 		})},
 		{func() state { return &listing{from: 7} }, stay("listing from 7", map[string]string{
 			"404": "waiting, listing from 7", "not served": "waiting, listing from 7",

@@ -42,7 +42,7 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	}
 	t.setState(state, reason)
 	t.Status.SetError(err)
-	if err := t.tellState(ctx, reason); err != nil {
+	if err := t.logState(ctx, reason); err != nil {
 		return err
 	}
 	t.rest(ctx, err, state)
@@ -52,9 +52,9 @@ func (t *Target) fail(ctx context.Context, err error) error {
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *Target) rest(ctx context.Context, err error, state status.State) {
 	d := t.pause.Step()
-	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Served.Watching()
+	wakes := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Served.Watching()
 	switch {
-	case told:
+	case wakes:
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
@@ -85,7 +85,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 			t.noticed()
 			timer.Reset(t.soon())
 		case <-time.After(t.Timing.Tick):
-			if told && !t.Served.Watching() {
+			if wakes && !t.Served.Watching() {
 				return // no notice would arrive
 			}
 		}

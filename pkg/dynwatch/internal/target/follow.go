@@ -93,7 +93,7 @@ func (t *Target) showWatch(ctx context.Context) error {
 		state, reason = status.Stale, listwatch.ErrEnded.Error()
 	}
 	t.setState(state, reason)
-	return t.tellState(ctx, reason)
+	return t.logState(ctx, reason)
 }
 
 // receive handles what the watch brings until it ends.

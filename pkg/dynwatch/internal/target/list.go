@@ -40,9 +40,9 @@ type Pass struct {
 	Repeated int
 	// Rollback: the index's revisions are of another history than the list's.
 	Rollback bool
-	// Blind: the list held something whose identity could not be read, so that
+	// Unreadable: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
-	Blind bool
+	Unreadable bool
 	// fresh: the index had nothing of the namespace, so that nothing is missing.
 	fresh bool
 	// confirmed: etcd has confirmed what the list lacks.
@@ -99,7 +99,7 @@ func (t *Target) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *
 // name before, that one's end comes out all the same.
 func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed) error {
 	if t.Source.Unidentified(bad) {
-		s.Blind = true
+		s.Unreadable = true
 	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
 		return nil
 	} else if err := t.takeUnreadable(ctx, s, bad); err != nil {
@@ -284,7 +284,7 @@ func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
 
 // missing returns the entries that a pass has not seen, none if an object was unreadable.
 func (t *Target) missing(s *Pass) []*index.Entry {
-	if s.Blind {
+	if s.Unreadable {
 		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
 		if l := t.loss(); l != nil {
 			l.unreadable = true

@@ -62,7 +62,7 @@ func (f *listing) repeats() bool { return f != nil && f.lost }
 
 // recovered says how much of a gap before the list came out: if an object has no readable identity, not all deletions.
 func (f *listing) recovered() event.Recovered {
-	if f.pass.Blind {
+	if f.pass.Unreadable {
 		return event.RecoveredPartial
 	}
 	return event.RecoveredState

@@ -88,7 +88,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 	if err == nil && rv < t.Cursor {
 		err = fmt.Errorf("%w (list at %d)", errBehind, rv)
 	}
-	if err == nil && pass.Blind {
+	if err == nil && pass.Unreadable {
 		err = errUnreadable
 	}
 	var missing []*index.Entry

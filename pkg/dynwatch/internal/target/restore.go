@@ -52,7 +52,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
 	name, _ := last.TargetState()
-	t.stateTold = status.State(name)
+	t.stateInLog = status.State(name)
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	if unreadable != nil {
 		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable,

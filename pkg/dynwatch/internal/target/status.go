@@ -34,12 +34,12 @@ func StateAfter(err error, synced bool) status.State {
 	}
 }
 
-// tellState appends the state that is shown to the log if it differs from the last
-// one there. What lies between two states is not told: after a restart that changes
+// logState appends the state that is shown to the log if it differs from the last
+// one there. What lies between two states is not logged: after a restart that changes
 // nothing the target is live as it was.
-func (t *Target) tellState(ctx context.Context, reason string) error {
+func (t *Target) logState(ctx context.Context, reason string) error {
 	switch {
-	case !t.restored(), t.stateTold == t.shown, t.shown == status.Syncing:
+	case !t.restored(), t.stateInLog == t.shown, t.shown == status.Syncing:
 		return nil
 	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
 		return nil
@@ -47,7 +47,7 @@ func (t *Target) tellState(ctx context.Context, reason string) error {
 	if err := t.EmitState(ctx, string(t.shown), reason, t.Cursor); err != nil {
 		return err
 	}
-	t.stateTold = t.shown
+	t.stateInLog = t.shown
 	return t.Flush(ctx)
 }
 

@@ -120,10 +120,10 @@ type Target struct {
 	// Inquiries are functions that the loop calls while the log has all events of the index.
 	Inquiries chan func(*Target)
 
-	// shown is the state that was logged last, since when, and stateTold the last one that the log has.
+	// shown is the state that was logged last, since when, and stateInLog the last one that the log has.
 	shown      status.State
 	shownSince time.Time
-	stateTold  status.State
+	stateInLog status.State
 }
 
 // New returns a target whose loop does not run yet.

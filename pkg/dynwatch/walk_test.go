@@ -219,7 +219,7 @@ func TestWalkKeepsItsBudget(t *testing.T) {
 func TestWalkStopsInTime(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Time = 50 * time.Millisecond }, things())
+	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Time = 500 * time.Millisecond }, things())
 	r.caughtUp()
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {

@@ -21,27 +21,26 @@ import (
 	"github.com/informd/informd/pkg/informer"
 )
 
-// clientGoStores are the tests of stores, indices and listers.
+// clientGoStores are the tests of stores, indices and listers. multipleValues and emptySets are those of
+// TestMultiIndexKeys, TestGetIndexFuncValues and
+// TestThreadSafeStoreAddKeepsNonEmptySetPostDeleteFromIndex as well.
 func clientGoStores() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
-		"TestCache":              storeOperations,
-		"TestIndex":              indexOfObjects,
-		"TestKeyError":           keyErrors,
-		"TestGetIndexFuncValues": indexFuncValues,
-		"TestMultiIndexKeys":     multiIndexKeys,
-		"TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex":        emptySets,
-		"TestThreadSafeStoreAddKeepsNonEmptySetPostDeleteFromIndex": nonEmptySets,
-		"TestThreadSafeStoreIndexingFunctionsWithMultipleValues":    multipleValues,
-		"TestThreadSafeStoreRV":                                     storeVersions,
-		"TestListAll":                                               listAll,
-		"dynamiclister.TestNamespaceGetMethod":                      getInNamespace,
-		"dynamiclister.TestNamespaceListMethod":                     listNamespace,
-		"dynamiclister.TestListerGetMethod":                         getByLister,
-		"dynamiclister.TestListerListMethod":                        listByLister,
-		"metadatalister.TestNamespaceGetMethod":                     getMetadataInNamespace,
-		"metadatalister.TestNamespaceListMethod":                    listMetadataOfNamespace,
-		"metadatalister.TestListerGetMethod":                        getMetadata,
-		"metadatalister.TestListerListMethod":                       listMetadata,
+		"TestCache":    storeOperations,
+		"TestIndex":    indexOfObjects,
+		"TestKeyError": keyErrors,
+		"TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex":     emptySets,
+		"TestThreadSafeStoreIndexingFunctionsWithMultipleValues": multipleValues,
+		"TestThreadSafeStoreRV":                                  storeVersions,
+		"TestListAll":                                            listAll,
+		"dynamiclister.TestNamespaceGetMethod":                   func(t *testing.T) { dynamicObjects(t).getInNamespace(t) },
+		"dynamiclister.TestNamespaceListMethod":                  func(t *testing.T) { dynamicObjects(t).listNamespace(t) },
+		"dynamiclister.TestListerGetMethod":                      func(t *testing.T) { dynamicObjects(t).get(t) },
+		"dynamiclister.TestListerListMethod":                     func(t *testing.T) { dynamicObjects(t).list(t) },
+		"metadatalister.TestNamespaceGetMethod":                  func(t *testing.T) { metadataObjects(t).getInNamespace(t) },
+		"metadatalister.TestNamespaceListMethod":                 func(t *testing.T) { metadataObjects(t).listNamespace(t) },
+		"metadatalister.TestListerGetMethod":                     func(t *testing.T) { metadataObjects(t).get(t) },
+		"metadatalister.TestListerListMethod":                    func(t *testing.T) { metadataObjects(t).list(t) },
 	}
 }
 
@@ -134,16 +133,6 @@ func keyErrors(t *testing.T) {
 	}
 }
 
-func indexFuncValues(t *testing.T) {
-	s := newStore(t, cache.Indexers{"testmodes": byAnnotation})
-	for name, value := range map[string]string{"one": "bar", "two": "bar", "tre": "biz"} {
-		must(t, s.Add(annotated(name, value)))
-	}
-	if got := slices.Sorted(slices.Values(s.ListIndexFuncValues("testmodes"))); !slices.Equal(got, []string{"bar", "biz"}) {
-		t.Errorf("values %v", got)
-	}
-}
-
 // wantIndex compares an index with the keys of each value.
 func wantIndex(t *testing.T, s cache.Indexer, index string, want map[string]string) {
 	t.Helper()
@@ -162,18 +151,6 @@ func wantIndex(t *testing.T, s cache.Indexer, index string, want map[string]stri
 	}
 }
 
-func multiIndexKeys(t *testing.T) {
-	s := newStore(t, cache.Indexers{"byUser": byAnnotation})
-	for name, users := range map[string]string{"one": "ernie,bert", "two": "bert,oscar", "tre": "ernie,elmo"} {
-		must(t, s.Add(annotated(name, users)))
-	}
-	wantIndex(t, s, "byUser", map[string]string{"ernie": "one tre", "bert": "one two", "elmo": "tre", "oscar": "two", "elmo1": ""})
-	must(t, s.Delete(annotated("tre", "")))
-	wantIndex(t, s, "byUser", map[string]string{"ernie": "one", "elmo": ""})
-	must(t, s.Update(annotated("two", "oscar")))
-	wantIndex(t, s, "byUser", map[string]string{"bert": "one", "oscar": "two"})
-}
-
 func emptySets(t *testing.T) {
 	s := newStore(t, cache.Indexers{"i": byAnnotation})
 	must(t, s.Add(annotated("key", "value")))
@@ -184,15 +161,6 @@ func emptySets(t *testing.T) {
 	if got := s.ListIndexFuncValues("i"); len(got) > 0 {
 		t.Errorf("values %v after the deletion", got)
 	}
-}
-
-func nonEmptySets(t *testing.T) {
-	s := newStore(t, cache.Indexers{"i": byAnnotation})
-	must(t, s.Add(annotated("retain", "value")))
-	must(t, s.Add(annotated("delete", "value")))
-	wantIndex(t, s, "i", map[string]string{"value": "delete retain"})
-	must(t, s.Delete(annotated("delete", "")))
-	wantIndex(t, s, "i", map[string]string{"value": "retain"})
 }
 
 func multipleValues(t *testing.T) {
@@ -315,20 +283,71 @@ func filled[T runtime.Object](t *testing.T, of func(*informer.Factory) informer.
 	return i
 }
 
-func dynamicStore(t *testing.T, all ...*unstructured.Unstructured) (dynamiclister.Lister, cache.GenericLister) {
-	t.Helper()
-	i := filled(t, func(f *informer.Factory) informer.GenericInformer { return f.ForResource(core("kinds")) }, all...)
-	return dynamiclister.New(i.Informer().GetIndexer(), core("kinds")), i.Lister()
+// lister is what client-go's typed listers have in common.
+type lister[T any] interface {
+	List(selector labels.Selector) ([]T, error)
+	Get(name string) (T, error)
 }
 
-func metadataStore(t *testing.T, all ...*metav1.PartialObjectMetadata) (metadatalister.Lister, cache.GenericLister) {
+// storedObjects are three objects in a store, client-go's typed lister of it, and the factory's.
+type storedObjects[T runtime.Object] struct {
+	object    func(namespace, name string) T
+	typed     lister[T]
+	namespace lister[T] // of ns-foo
+	generic   cache.GenericLister
+}
+
+func dynamicObjects(t *testing.T) storedObjects[*unstructured.Unstructured] {
 	t.Helper()
-	i := filled(t, func(f *informer.Factory) informer.GenericInformer { return f.ForMetadata(core("kinds")) }, all...)
-	return metadatalister.New(i.Informer().GetIndexer(), core("kinds")), i.Lister()
+	i := filled(t, func(f *informer.Factory) informer.GenericInformer { return f.ForResource(core("kinds")) }, stored(object)...)
+	typed := dynamiclister.New(i.Informer().GetIndexer(), core("kinds"))
+	return storedObjects[*unstructured.Unstructured]{object, typed, typed.Namespace("ns-foo"), i.Lister()}
+}
+
+func metadataObjects(t *testing.T) storedObjects[*metav1.PartialObjectMetadata] {
+	t.Helper()
+	i := filled(t, func(f *informer.Factory) informer.GenericInformer { return f.ForMetadata(core("kinds")) }, stored(metadataOf)...)
+	typed := metadatalister.New(i.Informer().GetIndexer(), core("kinds"))
+	return storedObjects[*metav1.PartialObjectMetadata]{metadataOf, typed, typed.Namespace("ns-foo"), i.Lister()}
+}
+
+// stored are the objects, in the order of their keys.
+func stored[T any](object func(namespace, name string) T) []T {
+	return []T{object("", "name-clusterwide"), object("ns-foo", "name-foo"), object("ns-foo", "name-foo1")}
+}
+
+func (s storedObjects[T]) getInNamespace(t *testing.T) {
+	got, err := s.namespace.Get("name-foo1")
+	o, failed := s.generic.ByNamespace("ns-foo").Get("name-foo1")
+	s.same(t, s.object("ns-foo", "name-foo1"), got, err, o, failed)
+	if _, err := s.namespace.Get("none"); err == nil {
+		t.Error("found an object that does not exist")
+	}
+}
+
+func (s storedObjects[T]) listNamespace(t *testing.T) {
+	got, err := s.namespace.List(labels.Everything())
+	all, failed := s.generic.ByNamespace("ns-foo").List(labels.Everything())
+	s.listed(t, stored(s.object)[1:], got, err, all, failed)
+}
+
+func (s storedObjects[T]) get(t *testing.T) {
+	got, err := s.typed.Get("name-clusterwide")
+	o, failed := s.generic.Get("name-clusterwide")
+	s.same(t, s.object("", "name-clusterwide"), got, err, o, failed)
+	if _, err := s.typed.Get("name-foo"); err == nil {
+		t.Error("found an object of a namespace by its name")
+	}
+}
+
+func (s storedObjects[T]) list(t *testing.T) {
+	got, err := s.typed.List(labels.Everything())
+	all, failed := s.generic.List(labels.Everything())
+	s.listed(t, stored(s.object), got, err, all, failed)
 }
 
 // same compares the results of client-go's typed lister and of the factory's lister.
-func same[T any](t *testing.T, want T, got T, err error, generic any, genericErr error) {
+func (storedObjects[T]) same(t *testing.T, want, got T, err error, generic any, genericErr error) {
 	t.Helper()
 	must(t, err)
 	must(t, genericErr)
@@ -340,7 +359,7 @@ func same[T any](t *testing.T, want T, got T, err error, generic any, genericErr
 	}
 }
 
-func listed[T any](t *testing.T, want []T, got []T, err error, generic []runtime.Object, genericErr error) {
+func (storedObjects[T]) listed(t *testing.T, want, got []T, err error, generic []runtime.Object, genericErr error) {
 	t.Helper()
 	must(t, err)
 	must(t, genericErr)
@@ -350,72 +369,4 @@ func listed[T any](t *testing.T, want []T, got []T, err error, generic []runtime
 	if len(generic) != len(want) {
 		t.Errorf("%d objects, want %d", len(generic), len(want))
 	}
-}
-
-func getInNamespace(t *testing.T) {
-	typed, generic := dynamicStore(t, object("ns-foo", "name-foo"), object("ns-foo", "name-foo1"), object("ns-bar", "name-bar"))
-	got, err := typed.Namespace("ns-foo").Get("name-foo1")
-	o, failed := generic.ByNamespace("ns-foo").Get("name-foo1")
-	same(t, object("ns-foo", "name-foo1"), got, err, o, failed)
-	if _, err := typed.Namespace("ns-foo").Get("none"); err == nil {
-		t.Error("found an object that does not exist")
-	}
-}
-
-func listNamespace(t *testing.T) {
-	typed, generic := dynamicStore(t, object("ns-foo", "name-foo"), object("ns-foo", "name-foo1"), object("ns-bar", "name-bar"))
-	got, err := typed.Namespace("ns-foo").List(labels.Everything())
-	all, failed := generic.ByNamespace("ns-foo").List(labels.Everything())
-	listed(t, []*unstructured.Unstructured{object("ns-foo", "name-foo"), object("ns-foo", "name-foo1")}, got, err, all, failed)
-}
-
-func getByLister(t *testing.T) {
-	typed, generic := dynamicStore(t, object("ns-foo", "name-foo"), object("", "name-foo1"), object("ns-bar", "name-bar"))
-	got, err := typed.Get("name-foo1")
-	o, failed := generic.Get("name-foo1")
-	same(t, object("", "name-foo1"), got, err, o, failed)
-	if _, err := typed.Get("name-foo"); err == nil {
-		t.Error("found an object of a namespace by its name")
-	}
-}
-
-func listByLister(t *testing.T) {
-	typed, generic := dynamicStore(t, object("ns-foo", "name-bar"), object("ns-foo", "name-foo"))
-	got, err := typed.List(labels.Everything())
-	all, failed := generic.List(labels.Everything())
-	listed(t, []*unstructured.Unstructured{object("ns-foo", "name-bar"), object("ns-foo", "name-foo")}, got, err, all, failed)
-}
-
-func getMetadataInNamespace(t *testing.T) {
-	typed, generic := metadataStore(t, metadataOf("ns-foo", "name-foo"), metadataOf("ns-foo", "name-foo1"), metadataOf("ns-bar", "name-bar"))
-	got, err := typed.Namespace("ns-foo").Get("name-foo1")
-	o, failed := generic.ByNamespace("ns-foo").Get("name-foo1")
-	same(t, metadataOf("ns-foo", "name-foo1"), got, err, o, failed)
-	if _, err := typed.Namespace("ns-foo").Get("none"); err == nil {
-		t.Error("found an object that does not exist")
-	}
-}
-
-func listMetadataOfNamespace(t *testing.T) {
-	typed, generic := metadataStore(t, metadataOf("ns-foo", "name-foo"), metadataOf("ns-foo", "name-foo1"), metadataOf("ns-bar", "name-bar"))
-	got, err := typed.Namespace("ns-foo").List(labels.Everything())
-	all, failed := generic.ByNamespace("ns-foo").List(labels.Everything())
-	listed(t, []*metav1.PartialObjectMetadata{metadataOf("ns-foo", "name-foo"), metadataOf("ns-foo", "name-foo1")}, got, err, all, failed)
-}
-
-func getMetadata(t *testing.T) {
-	typed, generic := metadataStore(t, metadataOf("ns-foo", "name-foo"), metadataOf("", "name-foo1"), metadataOf("ns-bar", "name-bar"))
-	got, err := typed.Get("name-foo1")
-	o, failed := generic.Get("name-foo1")
-	same(t, metadataOf("", "name-foo1"), got, err, o, failed)
-	if _, err := typed.Get("name-foo"); err == nil {
-		t.Error("found an object of a namespace by its name")
-	}
-}
-
-func listMetadata(t *testing.T) {
-	typed, generic := metadataStore(t, metadataOf("ns-foo", "name-bar"), metadataOf("ns-foo", "name-foo"))
-	got, err := typed.List(labels.Everything())
-	all, failed := generic.List(labels.Everything())
-	listed(t, []*metav1.PartialObjectMetadata{metadataOf("ns-foo", "name-bar"), metadataOf("ns-foo", "name-foo")}, got, err, all, failed)
 }

@@ -77,7 +77,7 @@ func TestReloads(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	reloads := e2e.Number(t, "E2E_RELOADS", 1000)
+	reloads := e2e.Number(t, "E2E_RELOADS", 300)
 	for i := range reloads {
 		text := variants[random.IntN(len(variants))]
 		want := http.StatusOK

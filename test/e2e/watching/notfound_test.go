@@ -14,9 +14,9 @@ import (
 
 // notFoundFor is how long the proxies answer 404. A custom resource without its definition
 // ends after 10 seconds.
-const notFoundFor = 60 * time.Second
+const notFoundFor = 30 * time.Second
 
-// TestProxyAnswers404: the proxy before two API servers answers 404 for 60 seconds: for
+// TestProxyAnswers404: the proxy before two API servers answers 404 for 30 seconds: for
 // everything, for one group, for one of the API servers. Nothing is announced as deleted,
 // and no snapshot follows. Changes that are made meanwhile arrive, each revision once.
 func TestProxyAnswers404(t *testing.T) {

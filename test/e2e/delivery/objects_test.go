@@ -255,7 +255,8 @@ func checkStateOf(d *e2e.Informd, object string, events []e2e.Record) error {
 	}
 	i := rand.IntN(len(events))
 	at := []string{"--at", strconv.FormatUint(events[i].ResourceVersion, 10)}
-	if rand.IntN(2) == 0 {
+	byTime := rand.IntN(2) == 0
+	if byTime {
 		moment := times[i]
 		if i+1 < len(events) {
 			moment = moment.Add(rand.N(times[i+1].Sub(moment) + time.Millisecond))
@@ -278,7 +279,7 @@ func checkStateOf(d *e2e.Informd, object string, events []e2e.Record) error {
 		if err = errors.Join(err, json.Unmarshal(stdout.Bytes(), &got), json.Unmarshal(e.Data.Object, &want)); err != nil || !reflect.DeepEqual(got, want) {
 			return fmt.Errorf("get %s %v: %w\n%s%s\nwant %s", object, at, err, &stdout, &stderr, e.Data.Object)
 		}
-	case at[0] == "--at" && (err == nil || !strings.Contains(stderr.String(), "did not exist")):
+	case byTime && (err == nil || !strings.Contains(stderr.String(), "did not exist")):
 		return fmt.Errorf("get %s %v, after its deletion: %w\n%s%s", object, at, err, &stdout, &stderr)
 	}
 	return nil

@@ -3,16 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
-	"github.com/informd/informd/pkg/event"
 )
 
 func gapsCommand(std streams) *cobra.Command {
@@ -25,32 +22,22 @@ explains the reasons. If no informd runs with this config, the command reads the
 itself, and changes nothing in it.`,
 		Example:     "informd gaps\ninformd gaps -o json",
 		Annotations: exitCodes("0 ok, also without a gap, 1 failure, 2 wrong usage or config"),
-		Args:        cobra.NoArgs,
+		Args:        noArguments,
 	}
 	return std.askingIn(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		found := admin.Gaps{Events: []json.RawMessage{}}
-		err := c.do(ctx, http.MethodGet, "/gaps", nil, func(body io.Reader) error {
-			return json.NewDecoder(body).Decode(&found)
+		err := std.past(ctx, cmd, c, "/gaps", nil, &found, func(c *config.Config) (err error) {
+			found, err = daemon.ReadGaps(ctx, c)
+			escape(found.Events)
+			return err
 		})
-		if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
-			err = std.readJournal(cmd, err, func(c *config.Config) (err error) {
-				found, err = daemon.ReadGaps(ctx, c)
-				escape(found.Events)
-				return err
-			})
-		}
 		if err != nil {
 			return err
 		}
-		s := shown{document: found}
-		gaps := make([]event.Event, len(found.Events))
-		for i, text := range found.Events {
-			if gaps[i], err = event.ParseJSON(text); err != nil {
-				return err
-			}
-			s.names = append(s.names, gaps[i].ID)
+		gaps, ids, err := parseEvents(found.Events)
+		if err != nil {
+			return err
 		}
-		s.table = func(out io.Writer) error { return printGaps(out, gaps) }
-		return output.show(std.out, s)
+		return output.show(std.out, shown{document: found, names: ids, table: func(out io.Writer) error { return printGaps(out, gaps) }})
 	})
 }

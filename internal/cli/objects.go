@@ -205,40 +205,45 @@ func (std streams) askingAbout(cmd *cobra.Command, formats []string, run func(ou
 // history asks the running informd for the events of an object. If none runs, it reads the
 // journal of the config.
 func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, object string) (found admin.History, events []event.Event, err error) {
-	err = c.do(ctx, http.MethodGet, "/history", url.Values{"object": {object}}, func(body io.Reader) error {
-		return json.NewDecoder(body).Decode(&found)
+	err = std.past(ctx, cmd, c, "/history", url.Values{"object": {object}}, &found, func(c *config.Config) (err error) {
+		found, err = daemon.ReadHistory(ctx, c, object)
+		escape(found.Events)
+		return err
 	})
-	if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
-		err = std.readJournal(cmd, err, func(c *config.Config) (err error) {
-			found, err = daemon.ReadHistory(ctx, c, object)
-			escape(found.Events)
-			return err
-		})
-	}
 	if err != nil {
 		return found, nil, err
 	}
 	if len(found.Events) == 0 {
 		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), errUnknown)
 	}
-	for _, text := range found.Events {
-		e, err := event.ParseJSON(text)
-		if err != nil {
-			return found, nil, err
-		}
-		events = append(events, e)
-	}
-	return found, events, nil
+	events, _, err = parseEvents(found.Events)
+	return found, events, err
 }
 
-// readJournal has read use the journal of the config. Away says why no informd was asked.
-func (std streams) readJournal(cmd *cobra.Command, away error, read func(*config.Config) error) error {
-	c, err := std.loadConfig(cmd.Flags())
+// parseEvents returns events of the journal, and their ids.
+func parseEvents(texts []json.RawMessage) (events []event.Event, ids []string, err error) {
+	for _, text := range texts {
+		e, err := event.ParseJSON(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		events, ids = append(events, e), append(ids, e.ID)
+	}
+	return events, ids, nil
+}
+
+// past asks the running informd for what its journal has. If none runs, read uses the journal of the config.
+func (std streams) past(ctx context.Context, cmd *cobra.Command, c client, path string, query url.Values, into any, read func(*config.Config) error) error {
+	away := c.do(ctx, http.MethodGet, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+	if !errors.Is(away, errNotRunning) || cmd.Flags().Changed("server") {
+		return away
+	}
+	own, err := std.loadConfig(cmd.Flags())
 	if err != nil {
 		return errors.Join(away, err)
 	}
 	defer std.wait("no informd runs with this config; reading its journal")()
-	if err = read(c); err == nil || errors.Is(err, admin.ErrUnknown) {
+	if err = read(own); err == nil || errors.Is(err, admin.ErrUnknown) {
 		return err
 	}
 	return errors.Join(away, fmt.Errorf("read the journal: %w", err))

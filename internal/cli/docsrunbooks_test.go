@@ -50,7 +50,7 @@ func TestDocsRunbooks(t *testing.T) {
 		}
 	}
 	// These are all reasons that the code gives to gaps.
-	form := regexp.MustCompile(`(?:\bReason\w+ += |GapInfo\{Reason: |GapRunbook\()"([a-z-]+)"`)
+	form := regexp.MustCompile(`(?:\b[Rr]eason\w+ += |GapInfo\{Reason: |GapRunbook\()"([a-z-]+)"`)
 	reasons := inCode(t, form, "../../pkg/dynwatch", "../../pkg/journal", "../../internal")
 	if alerts < 10 || len(reasons) < 10 {
 		t.Errorf("found %d alerts, %d reasons only", alerts, len(reasons))

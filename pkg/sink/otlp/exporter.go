@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -38,12 +37,10 @@ func (s *exporter) Write(ctx context.Context, batch []event.Event) (int, error) 
 // bytes are an ExportLogsServiceRequest, whose only field is that of LogsData.
 func (s *exporter) message(events []event.Event) (message []byte, n int, err error) {
 	for n = len(events); ; n = (n + 1) / 2 {
-		data := newData(events[:n], s.config.Shape)
-		if size := proto.Size(data); n > 1 && size > int(s.config.MaxRequestBytes) {
-			continue
+		message, err = encode(events[:n], s.config.Shape)
+		if n <= 1 || len(message) <= int(s.config.MaxRequestBytes) {
+			return message, n, sink.Permanent(err) // texts are UTF-8: an error is one of informd itself
 		}
-		message, err = proto.Marshal(data)
-		return message, n, sink.Permanent(err) // texts are UTF-8: an error is one of informd itself
 	}
 }
 

@@ -1,6 +1,8 @@
 package otlp
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -29,29 +31,45 @@ const (
 	scopeObjects = "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/k8sobjectsreceiver"
 )
 
-// newData makes the message of a request. Consecutive events of one resource and scope share
-// it; no event overtakes another. The message shares strings with the events, but no data.
-func newData(events []event.Event, shape Shape) *logs.LogsData {
-	data := &logs.LogsData{}
-	var last *logs.ScopeLogs
+// encode makes the message of a request, of one event at least. Consecutive events of one resource and scope
+// share it; no event overtakes another.
+func encode(events []event.Event, shape Shape) ([]byte, error) {
+	var m message
+	var group, scope int // are open
 	var shared [3]string
 	for i := range events {
 		e, as := &events[i], shape
 		if e.Op.Control() { // which the receiver does not have
 			as = ShapeEvent
 		}
-		if sharing := [3]string{string(as), e.Cluster, e.Namespace}; last == nil || sharing != shared {
-			group := newGroup(e, as)
-			data.ResourceLogs, last, shared = append(data.ResourceLogs, group), group.GetScopeLogs()[0], sharing
+		if sharing := [3]string{string(as), e.Cluster, e.Namespace}; i == 0 || sharing != shared {
+			if i > 0 {
+				m.close(scope)
+				m.close(group)
+			}
+			of, with := newGroup(e, as)
+			group, shared = m.open(1), sharing // resource_logs
+			m.put(of)
+			scope = m.open(2) // scope_logs
+			m.put(with)
 		}
-		last.LogRecords = append(last.LogRecords, newRecord(e, as))
+		record := m.open(2) // log_records
+		m.put(newRecord(e, as))
+		if text := bodyOf(e, as); text != nil {
+			body := m.open(5)
+			m.value(text, 0)
+			m.close(body)
+		}
+		m.close(record)
 	}
-	return data
+	m.close(scope)
+	m.close(group)
+	return m.bytes, m.err
 }
 
 // newGroup makes the group of an event, without records: its resource is the cluster and the
 // namespace, so that their number stays small where backends index resources.
-func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
+func newGroup(e *event.Event, shape Shape) (*logs.ResourceLogs, *logs.ScopeLogs) {
 	var attributes []*common.KeyValue
 	scope := scopeObjects
 	if shape == ShapeEvent {
@@ -61,18 +79,16 @@ func newGroup(e *event.Event, shape Shape) *logs.ResourceLogs {
 	if e.Namespace != "" {
 		attributes = append(attributes, attribute("k8s.namespace.name", e.Namespace))
 	}
-	return &logs.ResourceLogs{
-		Resource:  &resource.Resource{Attributes: attributes},
-		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: scope}}},
-	}
+	return &logs.ResourceLogs{Resource: &resource.Resource{Attributes: attributes}},
+		&logs.ScopeLogs{Scope: &common.InstrumentationScope{Name: scope}}
 }
 
+// newRecord makes the record of an event without its body.
 func newRecord(e *event.Event, shape Shape) *logs.LogRecord {
 	observed := uint64(max(0, e.Time.UnixNano())) // before 1970: unknown
 	if shape == ShapeObjects {
 		return &logs.LogRecord{
 			ObservedTimeUnixNano: observed,
-			Body:                 watched(e),
 			Attributes: []*common.KeyValue{
 				attribute("k8s.resource.name", e.Resource), attribute("event.domain", "k8s"), attribute("event.name", e.Name),
 			},
@@ -88,9 +104,6 @@ func newRecord(e *event.Event, shape Shape) *logs.LogRecord {
 	}
 	if needsAttention(e) {
 		r.SeverityNumber, r.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
-	}
-	if e.Data != nil {
-		r.Body = valueOf(e.Data, 0)
 	}
 	return r
 }
@@ -159,9 +172,13 @@ func conventional(e *event.Event, what string) string {
 
 func apiVersion(e *event.Event) string { return strings.TrimPrefix(e.Group+"/"+e.Version, "/") }
 
-// watched is the body that the receiver makes of an event of a watch. An object that begins or
-// ceases to match is added or deleted, as in a watch with a selector.
-func watched(e *event.Event) *common.AnyValue {
+// bodyOf is the body of an event's record as JSON, nil if there is none. In ShapeObjects it is what the receiver
+// makes of an event of a watch: an object that begins or ceases to match is added or deleted, as in a watch
+// with a selector.
+func bodyOf(e *event.Event, shape Shape) []byte {
+	if shape != ShapeObjects {
+		return e.Data
+	}
 	kind := "MODIFIED"
 	switch e.Op {
 	case event.Snapshot, event.Added, event.Entered:
@@ -170,19 +187,19 @@ func watched(e *event.Event) *common.AnyValue {
 		kind = "DELETED"
 	case event.Modified, event.Begin, event.Synced, event.Gap, event.State:
 	}
-	object := identity(e)
-	if known := e.Object(); known != nil {
-		object = valueOf(known, 1)
+	object := e.Object()
+	if object == nil {
+		object = identity(e)
 	}
-	return mapOf(attribute("type", kind), &common.KeyValue{Key: "object", Value: object})
+	return fmt.Appendf(nil, `{"type":%q,"object":%s}`, kind, object)
 }
 
 // identity is an object of which nothing else is known.
-func identity(e *event.Event) *common.AnyValue {
-	metadata := []*common.KeyValue{attribute("name", e.Name)}
+func identity(e *event.Event) []byte {
+	metadata := map[string]string{"name": e.Name, "uid": e.UID, "resourceVersion": strconv.FormatUint(e.ResourceVersion, 10)}
 	if e.Namespace != "" {
-		metadata = append(metadata, attribute("namespace", e.Namespace))
+		metadata["namespace"] = e.Namespace
 	}
-	metadata = append(metadata, attribute("uid", e.UID), attribute("resourceVersion", strconv.FormatUint(e.ResourceVersion, 10)))
-	return mapOf(attribute("apiVersion", apiVersion(e)), attribute("kind", e.Kind), &common.KeyValue{Key: "metadata", Value: mapOf(metadata...)})
+	text, _ := json.Marshal(map[string]any{"apiVersion": apiVersion(e), "kind": e.Kind, "metadata": metadata})
+	return text
 }

@@ -170,7 +170,7 @@ func TestSeverity(t *testing.T) {
 // TestObjectsShape: the records of the k8sobjects receiver.
 func TestObjectsShape(t *testing.T) {
 	c := config(t, plainHTTP, func(c *otlp.Config) { c.Shape = otlp.ShapeObjects })
-	identity := `{"type":"DELETED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"5"}}}`
+	identity := `{"type":"DELETED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","resourceVersion":"5","uid":"u"}}}`
 	for name, tt := range map[string]struct {
 		e    event.Event
 		want string

@@ -8,6 +8,7 @@ import (
 
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -30,14 +31,18 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 	}
 	out.To += s.path()
 	out.Notes = append(out.Notes, "a request has up to 256 events; consecutive ones of a namespace share their resource")
-	out.Text, err = text(newData([]event.Event{*e}, c.Shape))
+	out.Text, err = text(message)
 	return out, err
 }
 
 // text is the message in the JSON form of protocol buffers, in which names are in camelCase as
 // in OTLP's JSON form.
-func text(message *logs.LogsData) ([]byte, error) {
-	out, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(message)
+func text(message []byte) ([]byte, error) {
+	var data logs.LogsData
+	if err := proto.Unmarshal(message, &data); err != nil {
+		return nil, fmt.Errorf("read the message: %w", err)
+	}
+	out, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&data)
 	if err != nil {
 		return nil, fmt.Errorf("write the message as JSON: %w", err)
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	_ "embed"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -72,10 +73,9 @@ func (c *changes) statements() []statement {
 	var all []statement
 	apply := func(sql string, positions ...int64) {
 		if len(positions) > 0 {
-			number := func(n int64) string { return strconv.FormatInt(n, 10) }
-			all = append(all, statement{sql, []string{
-				c.cluster, numberArray(positions), number(positions[0]), number(positions[len(positions)-1]),
-			}})
+			array := "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(positions), " ", ","), "[]") + "}"
+			first, last := positions[0], positions[len(positions)-1]
+			all = append(all, statement{sql, []string{c.cluster, array, strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)}})
 		}
 	}
 	apply(endSQL, c.ends...)

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -97,48 +96,44 @@ func TestOpenChecksFiles(t *testing.T) {
 	}
 }
 
-// TestEnvironmentDoesNotCount: neither the environment of libpq nor its files change the connection. Each variable that
-// the library reads has a value that would end the login, and a service leads elsewhere.
+// TestEnvironmentDoesNotCount: no variable of libpq changes the connection. Each that the library reads has a value
+// that would end the login.
 func TestEnvironmentDoesNotCount(t *testing.T) {
-	service := filepath.Join(t.TempDir(), "services")
-	if err := os.WriteFile(service, []byte("[elsewhere]\nhost=192.0.2.1\nuser=somebody\noptions=-c nonsense\n"), 0o600); err != nil {
+	for name, value := range map[string]string{
+		"PGHOST": "192.0.2.1", "PGPORT": "nonsense", "PGUSER": "somebody", "PGDATABASE": "other", "PGPASSWORD": "other", "PGPASSFILE": "/none",
+		"PGSSLMODE": "nonsense", "PGSSLCERT": "/none", "PGSSLKEY": "/none", "PGSSLROOTCERT": "/none", "PGSSLCERTMODE": "nonsense", "PGSSLNEGOTIATION": "nonsense",
+		"PGTARGETSESSIONATTRS": "nonsense", "PGCONNECT_TIMEOUT": "nonsense", "PGCHANNELBINDING": "nonsense", "PGREQUIREAUTH": "nonsense",
+		"PGMINPROTOCOLVERSION": "nonsense", "PGMAXPROTOCOLVERSION": "nonsense", "PGOPTIONS": "nonsense", "PGTZ": "nonsense", "PGAPPNAME": "other",
+	} {
+		t.Setenv(name, value)
+	}
+	address, login := listen(t, "E\x00\x00\x00\x17SFATAL\x00C28000\x00Mno\x00\x00\x00\x00\x00")
+	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(address) }).Open(t.Context(), sinktest.Env(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, variables := range map[string]map[string]string{
-		"variables": {
-			"PGHOST": "192.0.2.1", "PGPORT": "nonsense", "PGUSER": "somebody", "PGDATABASE": "other", "PGPASSWORD": "other", "PGPASSFILE": service,
-			"PGSSLMODE": "nonsense", "PGSSLCERT": "/none", "PGSSLKEY": "/none", "PGSSLROOTCERT": "/none", "PGSSLCERTMODE": "nonsense", "PGSSLNEGOTIATION": "nonsense",
-			"PGTARGETSESSIONATTRS": "nonsense", "PGCONNECT_TIMEOUT": "nonsense", "PGCHANNELBINDING": "nonsense", "PGREQUIREAUTH": "nonsense",
-			"PGMINPROTOCOLVERSION": "nonsense", "PGMAXPROTOCOLVERSION": "nonsense", "PGOPTIONS": "nonsense", "PGTZ": "nonsense", "PGAPPNAME": "other",
-		},
-		"service":         {"PGSERVICE": "elsewhere", "PGSERVICEFILE": service},
-		"unknown service": {"PGSERVICE": "unknown", "PGSERVICEFILE": "/none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for name, value := range variables {
-				t.Setenv(name, value)
-			}
-			address, login := listen(t, "E\x00\x00\x00\x17SFATAL\x00C28000\x00Mno\x00\x00\x00\x00\x00")
-			s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(address) }).Open(t.Context(), sinktest.Env(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Write(t.Context(), sinktest.Events(1)); err == nil {
-				t.Error("a login that was refused is no error")
-			}
-			parameters := strings.Split(strings.Trim(<-login, "\x00"), "\x00")
-			got := map[string]string{}
-			for i := 0; i+1 < len(parameters); i += 2 {
-				got[parameters[i]] = parameters[i+1]
-			}
-			want := map[string]string{"user": "informd", "database": "db", "client_encoding": "UTF8", "application_name": "informd/" + sinktest.Env(t).Cluster + "/" + sinktest.Env(t).Name}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the login (-want +got):\n%s", diff)
-			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+	if _, err := s.Write(t.Context(), sinktest.Events(1)); err == nil {
+		t.Error("a login that was refused is no error")
+	}
+	parameters := strings.Split(strings.Trim(<-login, "\x00"), "\x00")
+	got := map[string]string{}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		got[parameters[i]] = parameters[i+1]
+	}
+	want := map[string]string{"user": "informd", "database": "db", "client_encoding": "UTF8", "application_name": "informd/" + sinktest.Env(t).Cluster + "/" + sinktest.Env(t).Name}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the login (-want +got):\n%s", diff)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServiceIsRefused: a service would decide what the config leaves open.
+func TestServiceIsRefused(t *testing.T) {
+	t.Setenv("PGSERVICE", "elsewhere")
+	if _, err := config(t, func(*postgres.Config) {}).Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "PGSERVICE") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

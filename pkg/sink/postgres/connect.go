@@ -18,28 +18,10 @@ import (
 // connectTimeout bounds the making of a connection to one server, login included.
 const connectTimeout = 10 * time.Second
 
-// noEnvironment sets what the library else takes from libpq's variables and files. connectConfig sets the rest.
+// noEnvironment sets what the library else takes from libpq's variables. connectConfig sets the rest.
 const noEnvironment = "host=localhost port=5432 user=- password=- database=- passfile=/dev/null connect_timeout=10 sslmode=disable " +
 	"sslnegotiation=postgres sslcertmode=allow channel_binding=prefer target_session_attrs=any min_protocol_version=3.0 max_protocol_version=3.0 " +
 	"require_auth='' sslrootcert='' sslcert='' sslkey=''"
-
-// parseConfig makes a config of which libpq's variables and files decide nothing. Only another service keeps the library
-// from that of PGSERVICE, and a service is in a file.
-func parseConfig() (_ *pgconn.Config, err error) {
-	if os.Getenv("PGSERVICE") == "" {
-		return pgconn.ParseConfig(noEnvironment)
-	}
-	file, err := os.CreateTemp("", "informd-service-")
-	if err != nil {
-		return nil, fmt.Errorf("make a file in place of that of PGSERVICE, which you may unset: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
-	if _, err := file.WriteString("[none]\n"); err != nil {
-		return nil, err
-	}
-	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(file.Name())
-	return pgconn.ParseConfig(noEnvironment + " service=none servicefile='" + quoted + "'")
-}
 
 // connectConfig makes the config of a connection. It reads the files that the options name.
 func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
@@ -51,7 +33,10 @@ func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := parseConfig()
+	if os.Getenv("PGSERVICE") != "" { // the library would take what the config has not from the service's file
+		return nil, errors.New("PGSERVICE is set in informd's environment: unset it, the config alone says where to connect")
+	}
+	config, err := pgconn.ParseConfig(noEnvironment)
 	if err != nil {
 		return nil, fmt.Errorf("make the config of the connection: %w", err)
 	}

@@ -32,16 +32,5 @@ func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 		body = append(body, ',')
 	}
 	body[len(body)-1] = '}'
-	out := sink.Rendered{To: "table " + c.Schema + ".history", Body: body}
-	switch {
-	case e.Op == event.Synced:
-		out.Notes = append(out.Notes, "rows of the table objects that the snapshot lacks are deleted")
-	case e.Op == event.Gap:
-		out.Notes = append(out.Notes, "the table gaps gets a row")
-	case e.Op.Ends():
-		out.Notes = append(out.Notes, "the object's row leaves the table objects")
-	case !e.Op.Control():
-		out.Notes = append(out.Notes, "the object's row in the table objects is written")
-	}
-	return out, nil
+	return sink.Rendered{To: "table " + c.Schema + ".history", Body: body}, nil
 }

@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -90,60 +90,38 @@ func fits(e *event.Event) bool {
 	}
 }
 
-// copyHeader begins data in the binary form of COPY, copyTrailer ends it.
-const (
-	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	copyTrailer = "\xff\xff"
-)
-
-// epoch2000 is the zero of times in PostgreSQL, 2000-01-01, in microseconds since 1970.
-const epoch2000 = 946_684_800_000_000
-
-// appendCopy appends a value in the binary form of COPY, its length before it.
+// appendCopy appends a value in the text form of COPY.
 func appendCopy(dst []byte, value any) []byte {
-	begin := len(dst)
-	dst = append(dst, 0, 0, 0, 0)
 	switch v := value.(type) {
 	case string:
-		dst = append(dst, v...)
+		return appendEscaped(dst, v)
 	case uint64:
-		dst = appendNumeric(dst, v)
+		return strconv.AppendUint(dst, v, 10)
 	case int64:
-		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
+		return strconv.AppendInt(dst, v, 10)
 	case bool:
-		dst = append(dst, 0)
-		if v {
-			dst[len(dst)-1] = 1
-		}
+		return strconv.AppendBool(dst, v)
 	case time.Time:
-		dst = binary.BigEndian.AppendUint64(dst, uint64(v.UnixMicro()-epoch2000))
+		return v.UTC().AppendFormat(dst, "2006-01-02T15:04:05.999999Z07:00")
 	case json.RawMessage:
-		if v == nil {
-			return appendCopy(dst[:begin], nil)
+		if v != nil {
+			return appendEscaped(dst, v)
 		}
-		dst = append(append(dst, 1), v...) // the version of the form
-	default:
-		return append(dst[:begin], 0xff, 0xff, 0xff, 0xff)
 	}
-	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-4))
-	return dst
+	return append(dst, `\N`...)
 }
 
-// appendNumeric appends a number as numeric: digits to the base 10,000, the highest first.
-func appendNumeric(dst []byte, n uint64) []byte {
-	const base, most = 10_000, 5
-	var digits [most]uint16
-	first := most
-	for ; n > 0; n /= base {
-		first--
-		digits[first] = uint16(n % base)
+// appendEscaped appends a text without what ends a column or a row, or begins an escape.
+func appendEscaped[T string | json.RawMessage](dst []byte, text T) []byte {
+	from := 0
+	for i := range len(text) {
+		if text[i] != '\\' && text[i] > '\r' {
+			continue
+		}
+		if at := strings.IndexByte("\\\n\r\t", text[i]); at >= 0 {
+			dst = append(append(append(dst, text[from:i]...), '\\'), `\nrt`[at])
+			from = i + 1
+		}
 	}
-	count := most - first
-	dst = binary.BigEndian.AppendUint16(dst, uint16(count))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(max(count-1, 0))) // the weight of the first digit
-	dst = append(dst, 0, 0, 0, 0)                                     // positive, no fraction
-	for _, digit := range digits[first:] {
-		dst = binary.BigEndian.AppendUint16(dst, digit)
-	}
-	return dst
+	return append(dst, text[from:]...)
 }

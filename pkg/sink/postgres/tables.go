@@ -77,12 +77,14 @@ func (t *tables) WriteAt(ctx context.Context, batch []event.Event, at sink.Posit
 		return t.writeRefused(ctx, batch, at, err)
 	}
 	half := len(batch) / 2
-	n, err := t.WriteAt(ctx, batch[:half], part(at, 0, half))
-	if err != nil {
-		return n, err
+	first, second := at, at
+	first.Seqs, second.Seqs = at.Seqs[:half], at.Seqs[half:]
+	n, err := t.WriteAt(ctx, batch[:half], first)
+	if err == nil {
+		n, err = t.WriteAt(ctx, batch[half:], second)
+		n += half
 	}
-	n, err = t.WriteAt(ctx, batch[half:], part(at, half, len(batch)))
-	return half + n, err
+	return n, err
 }
 
 // writeRefused writes a single event that the server has refused as text, if the event is the reason.
@@ -98,11 +100,6 @@ func (t *tables) writeRefused(ctx context.Context, one []event.Event, at sink.Po
 		return 0, sink.Permanent(fmt.Errorf("the server refuses the event: %w", explain(err)))
 	}
 	return 0, explain(err)
-}
-
-func part(at sink.Positions, from, to int) sink.Positions {
-	at.Seqs = at.Seqs[from:to]
-	return at
 }
 
 // place is the row of the table cursors, locked until the end of the transaction.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ import (
 func (t *tables) write(ctx context.Context, p *place, batch []event.Event, seqs []uint64, raw bool) error {
 	before := p.position
 	changes := changes{cluster: t.env.Cluster, states: map[string]int64{}, uids: map[int64]string{}}
-	t.buffer = append(t.buffer[:0], copyHeader...)
+	t.buffer = t.buffer[:0]
 	for i := range batch {
 		e := &batch[i]
 		p.sequence = max(p.sequence, seqs[i])
@@ -27,13 +26,12 @@ func (t *tables) write(ctx context.Context, p *place, batch []event.Event, seqs 
 		p.position++
 		t.row = append(t.row[:0], field{"cluster", t.env.Cluster}, field{"position", p.position})
 		t.row = appendRow(t.row, e, raw)
-		t.buffer = binary.BigEndian.AppendUint16(t.buffer, uint16(len(t.row)))
 		for _, f := range t.row {
-			t.buffer = appendCopy(t.buffer, f.value)
+			t.buffer = append(appendCopy(t.buffer, f.value), '\t')
 		}
+		t.buffer[len(t.buffer)-1] = '\n'
 		changes.add(e, p.position)
 	}
-	t.buffer = append(t.buffer, copyTrailer...)
 	if p.position > before {
 		if err := t.copy(ctx); err != nil {
 			return fmt.Errorf("write history: %w", contentError{orContext(ctx, err)})
@@ -60,12 +58,7 @@ func (t *tables) copy(ctx context.Context) error {
 	for i, f := range t.row {
 		names[i] = f.column
 	}
-	sql := t.options.sql("COPY schema.history (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)")
+	sql := t.options.sql("COPY schema.history (" + strings.Join(names, ", ") + ") FROM STDIN")
 	_, err := t.conn.CopyFrom(ctx, bytes.NewReader(t.buffer), sql)
 	return err
-}
-
-// numberArray is the text form of an array of numbers.
-func numberArray(numbers []int64) string {
-	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]") + "}"
 }

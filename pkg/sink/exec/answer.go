@@ -124,15 +124,16 @@ func (c *Config) unanswerable(e *event.Event) error {
 // without them as well. About several, a refusal only says that they must go one by one.
 func (s *programs) judge(state *os.ProcessState, left int, read bool) error {
 	code := state.ExitCode()
-	broken := code == notExecutable || code == notFound || code > 0 && !read && code != dataError && code != tempFailure
+	outside := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	status, _ := state.Sys().(syscall.WaitStatus)
+	stopped := status.Signaled() && slices.Contains(outside, status.Signal())
+	broken := code == notExecutable || code == notFound || !read && !stopped && !slices.Contains([]int{0, dataError, tempFailure}, code)
 	err := fmt.Errorf("the program ended (%v) with %d events not acknowledged; its output is in the log", state, left)
 	if broken {
 		err = fmt.Errorf("the program ended (%v) and cannot handle any event; check command and env, its output is in the log", state)
 	}
-	outside := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
-	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
-	case broken, code == 0, code == tempFailure, status.Signaled() && slices.Contains(outside, status.Signal()):
+	case broken, stopped, code == 0, code == tempFailure:
 		return err // it says nothing about the events
 	case code == dataError:
 		return sink.Permanent(err)

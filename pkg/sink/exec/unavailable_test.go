@@ -20,16 +20,17 @@ func TestProgramThatCannotWork(t *testing.T) {
 		script    string
 		permanent bool
 	}{
-		"a script that is missing":         {"", false},
-		"a program that is missing":        {"cat >/dev/null; exec /nonexistent/program", false},
-		"no permission":                    {"cat >/dev/null; exit 126", false},
-		"a module that is missing":         {"exit 1", false},
-		"input that is cut off":            {"exec <&-; sleep 0.05; exit 3", false},
-		"the code of a refusal":            {"exit 65", true},
-		"a refusal of what it has read":    {"cat >/dev/null; exit 1", true},
-		"a refusal after the first of it":  {"head -c 10 >/dev/null; exit 1", true},
-		"the code of a temporary failure":  {"cat >/dev/null; exit 75", false},
-		"a crash after it has read events": {"cat >/dev/null; kill -SEGV $$", true},
+		"a script that is missing":          {"", false},
+		"a program that is missing":         {"cat >/dev/null; exec /nonexistent/program", false},
+		"no permission":                     {"cat >/dev/null; exit 126", false},
+		"a module that is missing":          {"exit 1", false},
+		"input that is cut off":             {"exec <&-; sleep 0.05; exit 3", false},
+		"the code of a refusal":             {"exit 65", true},
+		"a refusal of what it has read":     {"cat >/dev/null; exit 1", true},
+		"a refusal after the first of it":   {"head -c 10 >/dev/null; exit 1", true},
+		"the code of a temporary failure":   {"cat >/dev/null; exit 75", false},
+		"a crash after it has read events":  {"cat >/dev/null; kill -SEGV $$", true},
+		"a crash before it has read events": {"kill -SEGV $$", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "handler.sh")

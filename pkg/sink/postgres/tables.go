@@ -96,7 +96,7 @@ func (t *tables) writeRefused(ctx context.Context, one []event.Event, at sink.Po
 	switch {
 	case err == nil:
 		return 1, nil
-	case unstorable(err):
+	case refused(err) && unstorable(err):
 		return 0, sink.Permanent(fmt.Errorf("the server refuses the event: %w", explain(err)))
 	}
 	return 0, explain(err)

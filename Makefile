@@ -45,7 +45,7 @@ export GORACE ?= atexit_sleep_ms=10
 TAGS ?=
 # The packages of end-to-end tests whose tests wait more than they compute, the slowest first.
 E2E_BESIDE = ./e2e/watching ./e2e/delivery $$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | \
-	grep -v -e /test/e2e -e '/schema$$' -e '/schemagen$$')
+	grep -v -e '/e2e/core$$' -e '/e2e/measured$$' -e '/schema$$' -e '/schemagen$$')
 # Minutes of a run of random faults. Without SEED the clock gives the seed.
 MINUTES ?= 10
 # The faults that CI runs: they need only processes and network links.

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 const (
 	// Type is the value of `type:` for this sink.
 	Type = "otlp"
-
 	// lanes is how many requests are in flight at a time. A request has up to 256 events.
 	lanes = 4
 	// defaultMaxRequestBytes is half of what gRPC servers accept by default.
@@ -69,9 +69,9 @@ type Config struct {
 // kind is what distinguishes an otlp sink from others over HTTP.
 func (c *Config) kind() endpoint.Kind {
 	return endpoint.Kind{
-		Name: "an otlp sink", Example: "https://collector:4318", Login: "headers and auth",
-		Address:  "check url and protocol: the endpoint must take logs, over http usually at port 4318, over grpc at 4317",
-		Reserved: func(header string) bool { return strings.HasPrefix(header, "Grpc-") },
+		Name: "an otlp sink", Example: cmp.Or(map[Protocol]string{GRPC: "https://collector:4317"}[c.Protocol], "https://collector:4318"),
+		Address: "check url and protocol: the endpoint must take logs, over http usually at port 4318, over grpc at 4317",
+		Login:   "headers and auth", Reserved: func(header string) bool { return strings.HasPrefix(header, "Grpc-") },
 		WrongURL: func(u *url.URL) string {
 			switch {
 			case c.Protocol == GRPC && (strings.Trim(u.Path, "/") != "" || u.RawQuery != ""):

@@ -21,6 +21,7 @@ func TestValidate(t *testing.T) {
 		"plain":           {plainHTTP, nil, ""},
 		"a path":          {"https://loki.example.com/otlp", nil, ""},
 		"no address":      {"", nil, "url: is required"},
+		"none over gRPC":  {"", useGRPC, "url: is required: the address of the endpoint, as in https://collector:4317"},
 		"no scheme":       {"collector:4318", nil, "url: is not an address"},
 		"plain elsewhere": {"http://collector:4318", nil, "url: would send events without TLS"},
 		"allowed":         {"http://collector:4318", func(c *otlp.Config) { c.AllowHTTP = true }, ""},

@@ -141,26 +141,30 @@ func (r *Reader) Close() {
 	f.lines, f.bytes = nil, 0
 }
 
-// Next waits for events that the reader wants, and returns all that the feed keeps, at least one. Its
-// errors are that of ctx and [ErrBehind].
+// atOnce bounds what a reader that misses nothing gets at once, in bytes: it keeps that in memory while it is slow.
+const atOnce = 1 << 20
+
+// Next waits for events that the reader wants, and returns some, at least one. A lossy reader gets all that the feed
+// keeps. Its errors are that of ctx and [ErrBehind].
 func (r *Reader) Next(ctx context.Context) ([]*Line, error) {
 	for {
 		lines, news, err := r.take()
 		if err != nil {
 			return nil, err
 		}
-		found := lines[:0]
+		found, size := lines[:0], 0
 		for n, l := range lines {
-			if ctx.Err() != nil { // conditions take time
+			if ctx.Err() != nil || size >= atOnce && !r.lossy { // conditions take time
 				r.next -= uint64(len(lines) - n)
 				break
 			}
 			if r.wants == nil || r.wants(&l.Event) {
-				found = append(found, l)
+				found, size = append(found, l), size+len(l.JSON)
 			}
 		}
 		switch {
 		case len(found) > 0:
+			clear(lines[len(found):])
 			return found, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -72,6 +72,32 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	}
 }
 
+// TestSlowReader: a reader that misses nothing has a part of what the feed keeps in its hands, and gets the rest later.
+func TestSlowReader(t *testing.T) {
+	var feed tail.Feed
+	r, err := feed.Open(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 400<<10)) + `"}`
+	const events = 20
+	for n := 1; n <= events; n++ {
+		feed.Publish([]event.Event{numbered(n, data)})
+	}
+	for n := uint64(0); n < events; {
+		lines, err := r.Next(t.Context())
+		if err != nil || len(lines) > 3 {
+			t.Fatalf("after %d: %d lines at once, %v", n, len(lines), err)
+		}
+		for _, l := range lines {
+			if n++; l.Event.ResourceVersion != n {
+				t.Fatalf("event %d comes as %d", l.Event.ResourceVersion, n)
+			}
+		}
+	}
+}
+
 // TestLossyReader: it continues with the newest events, and knows how many it has missed.
 func TestLossyReader(t *testing.T) {
 	var feed tail.Feed

@@ -19,7 +19,7 @@ type Options struct {
 	// URL is the address of the endpoint. It may hold a password or a token; logs and errors
 	// show only its scheme and host.
 	URL sink.Secret `yaml:"url"`
-	// Compression is the compression of the requests, which content-encoding names.
+	// Compression is the compression of the requests, named in their headers.
 	Compression compress.Method `yaml:"compression"`
 	// Headers are added to every request.
 	Headers map[string]sink.Secret `yaml:"headers"`

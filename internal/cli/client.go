@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,8 +64,9 @@ func (std streams) askingIn(cmd *cobra.Command, formats []string, ask func(ctx c
 	return cmd
 }
 
-// newClient finds the admin server of a running informd: the one that --server names, else
-// admin.socket of the config where that answers, else admin.listen.
+// newClient finds the admin server of a running informd: the one that --server names, else admin.socket of
+// the config, else admin.listen if the directory of the socket is on another machine or of another user. If
+// it is here and nobody answers, informd does not run: at the port may be another one, or another program.
 func (std streams) newClient(ctx context.Context, flags *pflag.FlagSet) (client, error) {
 	if flags.Changed("server") {
 		return std.clientOf(flags.Lookup("server").Value.String(), flags)
@@ -79,12 +83,17 @@ func (std streams) newClient(ctx context.Context, flags *pflag.FlagSet) (client,
 	switch {
 	case err == nil:
 		return c, conn.Close()
-	case server.Listen == "":
+	case server.Listen == "", !errors.Is(err, fs.ErrPermission) && exists(filepath.Dir(server.Socket)):
 		return client{}, notRunning(err)
 	}
 	c, failed := overTCP(server)
 	c.closed = err
 	return c, failed
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // clientOf returns the client for an address of --server. It takes the token and the

@@ -23,7 +23,8 @@ func (verifier) Verify(context.Context) ([]admin.Verdict, error) {
 }
 
 // TestCommandsFindTheSocket: a command finds the socket by the config, also beside a TCP
-// listener that takes no commands; without the socket it needs the token.
+// listener that takes no commands; with a config without a socket it needs the token. If nobody
+// answers at the socket, what listens at admin.listen is another informd.
 func TestCommandsFindTheSocket(t *testing.T) {
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
@@ -36,12 +37,13 @@ func TestCommandsFindTheSocket(t *testing.T) {
 		server admin.Options
 		want   int
 		says   string
+		status int // of the command status
 	}{
 		"socket":         {socket: "journal/admin.sock", config: ""},
 		"another socket": {socket: "other.sock", config: ", socket: " + filepath.Join(dir, "other.sock")},
-		"token":          {config: ", tokenFile: " + token, server: admin.Options{TokenFile: token}},
-		"neither":        {want: exitFailure, says: "admin.tokenFile"},
-		"another config": {socket: "journal/admin.sock", config: ", socket: " + filepath.Join(dir, "none.sock"), want: exitFailure, says: "none.sock"},
+		"token":          {config: `, socket: "", tokenFile: ` + token, server: admin.Options{TokenFile: token}},
+		"neither":        {config: `, socket: ""`, want: exitFailure, says: "admin.tokenFile"},
+		"another config": {socket: "journal/admin.sock", config: ", socket: " + filepath.Join(dir, "none.sock"), want: exitFailure, says: "none.sock", status: exitFailure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := test.server
@@ -78,7 +80,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 				t.Errorf("it says\n%s%s", out.String(), errs.String())
 			}
 			errs, out = screen{}, screen{}
-			if code := run(t.Context(), []string{"status", "-c", config}, &out, &errs); code != exitOK {
+			if code := run(t.Context(), []string{"status", "-c", config}, &out, &errs); code != test.status {
 				t.Errorf("status: exit %d\n%s", code, errs.String())
 			}
 		})

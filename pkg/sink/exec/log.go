@@ -30,7 +30,7 @@ func (l *lineLog) print(line string) {
 	case line == "":
 	case l.limiter.Allow():
 		l.noteLost()
-		l.logger.Info("output of the program", "line", strings.ToValidUTF8(line[:min(len(line), maxLogged)], "\ufffd"))
+		l.logger.Warn("output of the program", "line", strings.ToValidUTF8(line[:min(len(line), maxLogged)], "\ufffd"))
 	default:
 		l.lost.Add(1)
 	}

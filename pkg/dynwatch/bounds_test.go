@@ -75,3 +75,37 @@ func TestBoundsAfterAnEditOfNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespacesThereAndBack: a target returns whose objects another one has announced meanwhile. All are announced
+// again, as it is not known what was deleted in between, and nothing says that the journal has lost events.
+func TestNamespacesThereAndBack(t *testing.T) {
+	all, named := things(), things()
+	named.Namespaces = []string{"a"}
+	for name, c := range map[string]struct {
+		first, then dynwatch.Resource
+		target      string
+	}{
+		"from all namespaces": {all, named, "example.com/things"},
+		"from a namespace":    {named, all, "example.com/things@a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "")
+			api.put("a", "y", "")
+			api.put("b", "z", "")
+			r := start(t, api, c.first)
+			r.caughtUp()
+			apply := func(wanted dynwatch.Resource) {
+				if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+					t.Fatal(err)
+				}
+				r.caughtUp()
+			}
+			apply(c.then)
+			n := len(r.log.all())
+			apply(c.first)
+			firstListOf(t, r.log.all()[n:], c.target)
+			r.wantReason(n, "selection")
+		})
+	}
+}

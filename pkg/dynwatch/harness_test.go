@@ -74,12 +74,15 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 			newest[e.Key()] = e
 		}
 	}
+	elsewhere := 0
 	for _, e := range newest {
 		if e.Data = nil; e.Target == target {
 			last(e)
+		} else if strings.HasPrefix(e.Target, target+"@") || strings.HasPrefix(target, e.Target+"@") {
+			elsewhere++
 		}
 	}
-	return journal.Checkpoint{Mark: r.marks[target], Void: r.void}, nil
+	return journal.Checkpoint{Mark: r.marks[target], Void: r.void, Elsewhere: func() int { return elsewhere }}, nil
 }
 
 func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {

@@ -106,3 +106,28 @@ func TestForgottenObjects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestElsewhere: a target that covers objects of another one learns how many have their last event there.
+func TestElsewhere(t *testing.T) {
+	const all, one, other = "core/configmaps", "core/configmaps@default", "core/configmapsets@default"
+	l := newLogTest(t)
+	l.add("begin 3", "added a", "added b", "added c")
+	for target, what := range map[string][]string{one: {"modified a", "deleted b"}, other: {"added d"}} {
+		for _, name := range what {
+			e := l.event(name)
+			e.Target = target
+			l.append(e)
+		}
+	}
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			l.restart(false)
+		}
+		for target, want := range map[string]int{all: 2, one: 1, other: 0, "core/configmaps@x": 1} {
+			at, err := l.Restore(t.Context(), target, func(event.Event) {})
+			if l.ok(err); at.Elsewhere() != want {
+				t.Errorf("%s has %d objects elsewhere, want %d", target, at.Elsewhere(), want)
+			}
+		}
+	}
+}

@@ -191,7 +191,16 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 			return Checkpoint{}, err
 		}
 	}
-	return Checkpoint{Mark: mark, Void: void}, j.log.Failure()
+	return Checkpoint{Mark: mark, Void: void, Elsewhere: func() int { return j.elsewhere(target) }}, j.log.Failure()
+}
+
+// elsewhere counts the objects of targets that cover some of those of a target: the one of all namespaces, or
+// those of single ones.
+func (j *Journal) elsewhere(target string) int {
+	resource, _, single := strings.Cut(target, "@")
+	return j.log.CountLast(func(other string) bool {
+		return single && other == resource || !single && strings.HasPrefix(other, resource+"@")
+	})
 }
 
 // mark returns the checkpoint of a target, nil without one.

@@ -53,6 +53,9 @@ type Checkpoint struct {
 	// Void: the log has lost acknowledged events, and may have fewer than the Mark counts on.
 	// The Mark may be missing then.
 	Void bool
+	// Elsewhere counts the last events of objects that are of another target which covers objects of this one, as
+	// after an edit of namespaces: the Mark may count on them. Nil: there are none.
+	Elsewhere func() int
 }
 
 // Stateless has the methods of a [Log] that forgets each event, except Append: nothing to

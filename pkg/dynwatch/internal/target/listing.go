@@ -19,10 +19,10 @@ type listing struct {
 	// all that belongs to it. A restart of the process or of the list does not change them: what was announced
 	// before stays part of it. Where the log has lost events, each process begins another run.
 	from, number uint64
-	// lost: the log has lost some or all events of the target, so that not all
-	// deletions before the list are known. So the list names every object, also those that
+	// lost is the reason of a gap, or "": the log has lost some or all events of the target, or they are of another
+	// one, so that not all deletions before the list are known. So the list names every object, also those that
 	// the index has: a consumer may hold objects that no longer exist.
-	lost bool
+	lost string
 	// restored: etcd was restored since the list began.
 	restored bool
 	// pass compares the list, nil until it has begun, and pages is where it has come to.
@@ -58,7 +58,7 @@ func (f *listing) began() uint64 {
 }
 
 // repeats reports whether the list names every object.
-func (f *listing) repeats() bool { return f != nil && f.lost }
+func (f *listing) repeats() bool { return f != nil && f.lost != "" }
 
 // recovered says how much of a gap before the list came out: if an object has no readable identity, not all deletions.
 func (f *listing) recovered() event.Recovered {
@@ -91,7 +91,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 			return f, err
 		}
 	}
-	if f.lost && !f.restored {
+	if f.repeats() && !f.restored {
 		if err := t.checkRollback(ctx); err != nil {
 			return f, err
 		}
@@ -122,7 +122,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 
 // beginFirst notes a revision from before the first list.
 func (t *Target) beginFirst(ctx context.Context, f *listing) error {
-	if !f.lost {
+	if !f.repeats() {
 		t.passRollbacks()
 	}
 	rv, err := t.Source.Revision(ctx)
@@ -155,7 +155,7 @@ func (t *Target) openFirst(ctx context.Context, f *listing) error {
 
 // complete ends the first list.
 func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, error) {
-	if f.broken && (f.restored || !f.lost && f.from < rv) {
+	if f.broken && (f.restored || !f.repeats() && f.from < rv) {
 		gap := event.GapInfo{From: f.from, To: rv, Reason: reasonBroken, Recovered: f.recovered()}
 		if f.restored {
 			gap.Reason = reasonRollback
@@ -164,13 +164,13 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 			return f, err
 		}
 	}
-	if f.lost {
-		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: f.recovered()}
+	if f.repeats() {
+		gap := event.GapInfo{To: rv, Reason: f.lost, Recovered: f.recovered()}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return f, err
 		}
-		t.Logger.Warn("history lost; declaring a gap", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered,
-			"runbook", display.GapRunbook(reasonJournal))
+		t.Logger.Warn("history lost; declaring a gap", "reason", f.lost, "to", rv, "recovered", gap.Recovered,
+			"runbook", display.GapRunbook(f.lost))
 	}
 	if err := t.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
 		return f, err

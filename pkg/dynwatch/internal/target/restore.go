@@ -26,8 +26,8 @@ func (t *Target) markOfNow() checkpoint {
 	if m.Mark = t.marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
-	if t.first().repeats() {
-		m.Lost = reasonJournal
+	if f := t.first(); f != nil {
+		m.Lost = f.lost
 	}
 	if t.Spec.Namespaces.Selector != "" && m.Hash == 0 {
 		m.Objects = 0 // many may leave at once, in states from before the mark
@@ -62,7 +62,11 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.marked && t.Index.Len() == 0 {
 		t.setCursor(r.mark.RV)
-		return &listing{lost: r.Lost}, nil // nothing is known
+		nothing := new(listing) // is known
+		if r.Lost {
+			nothing.lost = reasonJournal
+		}
+		return nothing, nil
 	}
 	return t.startFrom(&r), nil
 }
@@ -71,15 +75,18 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
 	t.departed, t.heldBack = ends.left(), m.HeldBack
-	switch {
-	case !r.marked, m.Lost == reasonJournal, m.Synced && t.Index.Len()+ends.since(&m) < m.Objects:
-		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal,
-			"runbook", display.GapRunbook(reasonJournal))
+	switch lost := t.repeatsFor(r); {
+	case lost != "":
+		if lost == reasonJournal {
+			t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", lost, "runbook", display.GapRunbook(lost))
+		} else {
+			t.Logger.Info("another target had objects of this one since; re-snapshotting all objects", "reason", lost)
+		}
 		// An answer from before the cursor is of another history. The newest event of the
 		// log counts even if the mark knows a newer epoch, of which the log has lost all
 		// events. The rollback is then found again, with an epoch that was not used.
 		t.setCursor(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
-		return &listing{lost: true}
+		return &listing{lost: lost}
 	case !m.Synced:
 		t.FirstOp, t.marked = m.FirstOp, m
 		t.rememberEnded(ends)
@@ -87,6 +94,23 @@ func (t *Target) startFrom(r *restored) state {
 	default:
 		return t.resumeAt(m, ends)
 	}
+}
+
+// repeatsFor is why the log may lack deletions of the target, so that a list is to name all objects; "" if it does not.
+func (t *Target) repeatsFor(r *restored) string {
+	m := &r.mark
+	missing := m.Objects - t.Index.Len() - r.Ends.since(m)
+	switch {
+	case !r.marked, m.Lost == reasonJournal:
+		return reasonJournal
+	case !m.Synced:
+		return m.Lost // of such a list that was interrupted
+	case missing <= 0:
+		return ""
+	case r.elsewhere != nil && missing <= r.elsewhere():
+		return reasonSelection
+	}
+	return reasonJournal
 }
 
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
@@ -194,6 +218,8 @@ type restored struct {
 	// revision.
 	Lost bool
 	Ends endings
+	// elsewhere is that of the [journal.Checkpoint].
+	elsewhere func() int
 	// Epoch is the newest of an event. If the log has lost events, that of the mark can be
 	// newer.
 	Epoch uint64
@@ -229,7 +255,7 @@ func readLog(ctx context.Context, target string, x *index.Index, restore func(co
 	if err != nil {
 		return r, nil, fmt.Errorf("read the journal: %w", err)
 	}
-	r.Lost = kept.Void
+	r.Lost, r.elsewhere = kept.Void, kept.Elsewhere
 	if len(kept.Mark) == 0 {
 		return r, nil, nil
 	}

@@ -39,6 +39,22 @@ func (l *Log) Lasts(in func(target string) bool) (objects, controls []Place, end
 	return objects, controls, end
 }
 
+// CountLast counts the objects whose last event is of some targets, also those that have ended.
+func (l *Log) CountLast(in func(target string) bool) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := make([]bool, len(l.targets.names))
+	for i, name := range l.targets.names {
+		counts[i] = in(name)
+	}
+	for e := range l.table.All() {
+		if e.Kind == record.Event && !e.Flags.Has(record.Control) && int(e.Target) < len(counts) && counts[e.Target] {
+			n++
+		}
+	}
+	return n
+}
+
 // EachLast calls take with the last event of each object of a target, terminal ones
 // included, without data. The events belong to the callee. No event of the target may be appended
 // meanwhile.

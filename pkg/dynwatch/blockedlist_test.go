@@ -1,0 +1,69 @@
+package dynwatch_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// TestBlockedList: a list that does not answer holds up its own target alone: not the events of others, and no
+// reload, which may also end the target.
+func TestBlockedList(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	api.put("b", "x", "1")
+	wanted := things()
+	wanted.Namespaces = []string{"a", "b"}
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	released := make(chan struct{})
+	defer close(released)
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if ofThings(r) && verbOf(r) == "list" && strings.Contains(r.URL.Path, "/namespaces/a/") {
+				select {
+				case <-released:
+				case <-r.Context().Done():
+				}
+				return true
+			}
+			return false
+		}
+	})
+	go func() { _, _ = r.manager.Resnapshot(t.Context(), "things") }()
+	arrives := func(what string, unchanged int) {
+		t.Helper()
+		api.put("b", "x", "1")
+		r.within(10*time.Second, what, func() bool {
+			for _, e := range r.log.all()[n:] {
+				if e.Op == event.Modified && e.ResourceVersion == api.revisionNow() {
+					return len(e.Unchanged) == unchanged
+				}
+			}
+			return false
+		})
+	}
+	r.eventually("both begin", func() bool { return count(r.log.all()[n:], event.Begin) == 2 })
+	arrives("a change of another target", 0)
+	wanted.SinkFilters = []string{"metadata.labels"}
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	arrives("a change after a reload", 1)
+	wanted.Namespaces = []string{"b"}
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	arrives("a change after the end of the target", 1)
+}
+
+func (f *fakeAPI) revisionNow() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rev
+}

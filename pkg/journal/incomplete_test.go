@@ -124,3 +124,17 @@ func TestRequestAfterDamage(t *testing.T) {
 	l.ok(c.Close())
 	l.want(l.cursor("bus", journal.FromNow), "- begin run 7", "- snapshot a4 run 7", "- snapshot c5 run 7", "- synced run 7")
 }
+
+// TestDamagedCheckpoint: damage has taken the checkpoint of a target. A snapshot for a new sink has no end of the
+// target before its next list, also if the sink is faster than the target.
+func TestDamagedCheckpoint(t *testing.T) {
+	l := newLogTest(t)
+	l.add("begin 3", "added a", "added b", "synced 3")
+	l.ok(l.Mark(t.Context(), "core/configmaps", []byte(`"the checkpoint"`)))
+	l.add("modified a")
+	l.damage("the checkpoint")
+	for range 2 {
+		l.want(l.cursor("bus", journal.FromSnapshot), "- begin", "- snapshot b2", "snapshot a3")
+		l.restart(false)
+	}
+}

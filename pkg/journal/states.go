@@ -320,8 +320,8 @@ func (s *states) finish() {
 }
 
 // findBounds makes the bounds of the first snapshot from those in the log. A target whose first list
-// is in progress keeps its own run, and the log has its end. One whose checkpoint is void may lack
-// objects, and gets no end before its next list. The error is [wal.ErrGone] if there are newer ones.
+// is in progress keeps its own run, and the log has its end. Of one whose last list is from before
+// damage objects may be missing, and it gets no end before its next list. The error is [wal.ErrGone] if there are newer ones.
 func (s *states) findBounds(controls []wal.Place) error {
 	s.begins, s.ends = nil, nil
 	begun, synced := map[string]wal.Entry{}, map[string]wal.Entry{}
@@ -343,7 +343,7 @@ func (s *states) findBounds(controls []wal.Place) error {
 			continue // it takes its first list again
 		}
 		delete(begun, target)
-		s.addBounds(last.Event)
+		s.addBounds(last.Event, last.Seq > s.cursor.journal.log.Damage())
 	}
 	for target, b := range begun {
 		runs[target] = b.Event.Run
@@ -356,12 +356,12 @@ func (s *states) findBounds(controls []wal.Place) error {
 	return nil
 }
 
-func (s *states) addBounds(synced event.Event) {
+func (s *states) addBounds(synced event.Event, whole bool) {
 	synced.Replay = false
 	begin := synced
 	begin.SetBound(event.Begin, s.run, synced.ResourceVersion)
 	s.begins = append(s.begins, Entry{Event: begin})
-	if _, void := s.cursor.journal.mark(synced.Target); !void {
+	if whole {
 		synced.SetBound(event.Synced, s.run, synced.ResourceVersion)
 		s.ends = append(s.ends, Entry{Event: synced})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,11 +22,17 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// nowhere is an API server that cannot be reached.
-type nowhere struct{}
+// forbidding is an API server that allows nothing.
+type forbidding struct{}
 
-func (nowhere) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("no route to host")
+func (forbidding) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", "application/json")
+	answer.WriteHeader(http.StatusForbidden)
+	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	result := answer.Result()
+	result.Request = r
+	return result, nil
 }
 
 // TestRefillOutlastsASinkThatIsDown: the sink is down when its destination, which was replaced,
@@ -45,6 +52,7 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 			return len(batch), nil
 		})
 		d, p := podsTo(t, write)
+		<-time.After(time.Minute) // until it is known that Pods are forbidden
 		refilled := make(chan error, 1)
 		go func() { refilled <- newDestinations(p, d).refill(t.Context(), "core/pods", "out") }()
 		<-time.After(time.Hour)
@@ -58,14 +66,14 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 	})
 }
 
-// podsTo makes a daemon that watches Pods, of an API server that cannot be reached, and delivers to
+// podsTo makes a daemon that watches Pods, of an API server that does not allow it, and delivers to
 // a sink "out". It ends with the test.
 func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	log := journaltest.Open(t)
 	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
+		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: forbidding{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
 	})
 	if err != nil {

@@ -38,7 +38,8 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 }
 
 // ErrNotListed says that the first list of a target is not complete: the journal has only some of its
-// objects, and a snapshot of these would say that there are no others.
+// objects, or none, and a snapshot of these would say that there are no others. A target that has no objects, as its
+// resource is not served or forbidden, has no such list.
 var ErrNotListed = errors.New("the first list is not complete, and announces every object; try again after it")
 
 // Brackets returns a re-snapshot of a resource with a new run. It has the begin and synced
@@ -49,7 +50,7 @@ func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	all := journal.Resnapshot{Run: run}
 	for _, r := range targets {
 		s := statusOf(r.target.Spec, r.target.Status)
-		if !s.Synced && (s.State == Syncing || s.Objects > 0) {
+		if !s.Synced && (s.Objects > 0 || s.State != Waiting && s.State != Forbidden) {
 			return all, fmt.Errorf("resnapshot %s: %w", s.Name, ErrNotListed)
 		}
 		m.bracket(&all, r)

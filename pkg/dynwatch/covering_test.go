@@ -2,6 +2,7 @@ package dynwatch_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,5 +93,28 @@ func TestBrackets(t *testing.T) {
 	}
 	if _, err := r.manager.Brackets("nothings"); !errors.Is(err, dynwatch.ErrUnknownResource) {
 		t.Errorf("of a resource that is not watched: %v", err)
+	}
+}
+
+// TestBracketsBeforeTheFirstList: before a target has listed, the journal does not know its objects, and a snapshot
+// of these would say that there are none.
+func TestBracketsBeforeTheFirstList(t *testing.T) {
+	api := fourObjects(t)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+			writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
+			return true
+		}
+	})
+	r := start(t, api, things())
+	for _, state := range []dynwatch.State{r.manager.Targets()[0].State, r.state(dynwatch.Degraded).State} {
+		if _, err := r.manager.Brackets("things"); !errors.Is(err, dynwatch.ErrNotListed) {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	if _, err := r.manager.Brackets("things"); err != nil {
+		t.Error(err)
 	}
 }

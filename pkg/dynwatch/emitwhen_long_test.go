@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,13 +49,13 @@ func TestSinkFilters(t *testing.T) {
 	if want := []int{0, 1, 0}; !slices.Equal(told, want) {
 		t.Errorf("unchanged are %v, want %v", told, want)
 	}
-	listed := make(chan struct{})
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.RawQuery, "watch=") {
-				<-listed
+	api.do(func() { // a list that hangs would hold up the watch
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := ofThings(r) && verbOf(r) == "list"
+			if refused {
+				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
 			}
-			return false
+			return refused
 		}
 	})
 	done := make(chan error)
@@ -67,7 +66,7 @@ func TestSinkFilters(t *testing.T) {
 	r.eventually("the beginning", func() bool { return count(r.log.all(), event.Begin) == 1 })
 	api.put("a", "x", "2")
 	r.eventually("a change meanwhile", func() bool { return count(r.log.all(), event.Modified) == 3 })
-	close(listed)
+	api.do(func() { api.refuse = nil })
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,15 @@ package journal_test
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -136,5 +141,43 @@ func TestDamagedCheckpoint(t *testing.T) {
 	for range 2 {
 		l.want(l.cursor("bus", journal.FromSnapshot), "- begin", "- snapshot b2", "snapshot a3")
 		l.restart(false)
+	}
+}
+
+// TestReadDamagedDir: the history of a journal with damage says where that is. Nothing changes in the directory.
+func TestReadDamagedDir(t *testing.T) {
+	c := testConfig(t)
+	j := openJournal(t, c)
+	if err := errors.Join(j.Append(t.Context(), numbered("a", 3)), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	content, err := os.ReadFile(logs[0])
+	if at := bytes.Index(content, []byte("na2")); at >= 0 {
+		content[at] ^= 1
+	}
+	if err = errors.Join(err, os.WriteFile(logs[0], content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, c.Dir)
+	h, closing, err := journal.ReadDir(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := journal.Object{Group: "core", Resource: "configmaps", Namespace: "default", Name: "na2"}
+	err = h.Each(t.Context(), of, func(event.Event) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), filepath.Base(logs[0])) {
+		t.Errorf("a damaged event: %v", err)
+	}
+	of.Name = "na1"
+	err = h.Each(t.Context(), of, func(event.Event) error { return nil })
+	if err != nil && strings.Contains(err.Error(), "permission") {
+		t.Errorf("another object: %v", err)
+	}
+	if diff := cmp.Diff(before, contents(t, c.Dir)); closing() != nil || diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
 	}
 }

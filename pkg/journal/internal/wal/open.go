@@ -146,8 +146,11 @@ func (l *Log) mayLack(before *start, clean, odd bool) bool {
 	}
 }
 
-// noteDamage makes the recovery file.
+// noteDamage makes the recovery file. A log that is only read leaves that to the start that finds the damage.
 func (l *Log) noteDamage() error {
+	if _, reads := l.dir.(disk.ReadOnly); reads {
+		return nil
+	}
 	if err := disk.Write(l.dir, recoveryFile, nil); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 func (t *tables) write(ctx context.Context, p *place, batch []event.Event, seqs []uint64, raw bool) error {
 	before := p.position
 	changes := changes{cluster: t.env.Cluster, states: map[string]int64{}, uids: map[int64]string{}}
-	t.buffer = t.buffer[:0]
+	t.buffer = make([]byte, 0, len(t.buffer)) // the library may still read that of a batch that has failed
 	for i := range batch {
 		e := &batch[i]
 		p.sequence = max(p.sequence, seqs[i])

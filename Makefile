@@ -39,7 +39,7 @@ ALL_MODULES := $(MODULES) test/controlplane132 test/collector
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 60m
-# The race detector makes each process sleep for a second before it ends, unless it is told otherwise.
+# The race detector makes each process sleep for a second before it ends, unless GORACE says otherwise.
 export GORACE ?= atexit_sleep_ms=10
 # Build tags of the unit tests: `long` adds those of about ten seconds and more.
 TAGS ?=

@@ -146,10 +146,10 @@ type tailing struct {
 	wants *tail.Wants
 	most  int // per second, 0 for all
 
-	second        time.Time // the beginning of the current one
-	sent          int       // in this second
-	skipped       uint64    // in all, without what the reader missed
-	toldOf, wrong uint64    // of events not shown and of failed conditions, when last told
+	second          time.Time // the beginning of the current one
+	sent            int       // in this second
+	skipped         uint64    // in all, without what the reader missed
+	reported, wrong uint64    // of events not shown and of failed conditions, when last reported
 }
 
 // run sends until there is an error: that of ctx, of the reader, or of the connection.
@@ -213,9 +213,9 @@ func (t *tailing) events(lines []*tail.Line) {
 
 // report tells of events that were not shown. Missed are those that the reader did not keep up with, in all.
 func (t *tailing) report(missed uint64) {
-	if out := t.skipped + missed; out > t.toldOf {
+	if out := t.skipped + missed; out > t.reported {
 		t.message("skipped", fmt.Appendf(nil, `{"events":%d}`, out))
-		t.toldOf = out
+		t.reported = out
 	}
 	if failed := t.wants.Failed.Load(); failed > t.wrong {
 		t.message("failed", fmt.Appendf(nil, `{"events":%d}`, failed))

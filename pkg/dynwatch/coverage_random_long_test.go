@@ -78,8 +78,8 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	r.caughtUp()
 	r.eventually("what is in the stream is what matches", func() bool { return len(wrong(r.log.all(), api, selecting)) == 0 })
 	checkLegal(t, r.log.all())
-	if faults := untold(r.log.all(), api, selecting); len(faults) > 0 {
-		t.Errorf("neither told nor in a gap:\n%s", strings.Join(faults, "\n"))
+	if faults := lost(r.log.all(), api, selecting); len(faults) > 0 {
+		t.Errorf("neither announced nor in a gap:\n%s", strings.Join(faults, "\n"))
 	}
 	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
 		t.Errorf("audit: %+v", got)
@@ -89,9 +89,9 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	}
 }
 
-// untold says which states are neither in a stream nor in a gap, of the things in
+// lost says which states are neither in a stream nor in a gap, of the things in
 // namespaces that match at the end, since they last came to.
-func untold(events []event.Event, api *fakeAPI, selecting bool) (faults []string) {
+func lost(events []event.Event, api *fakeAPI, selecting bool) (faults []string) {
 	told, synced := make(map[uint64]bool), uint64(0)
 	var gaps []event.GapInfo
 	for _, e := range events {

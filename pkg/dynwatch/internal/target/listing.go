@@ -109,7 +109,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		err = t.endMissing(ctx, f.pass, rv)
 	}
 	if errors.Is(err, errBehind) { // of an object, or of the revision that the list began at
-		err = t.doubt(ctx)
+		err = t.behindPosition(ctx)
 	}
 	switch {
 	case err == nil:

@@ -49,7 +49,7 @@ func (t *Target) askHead(ctx context.Context) error {
 	}
 	p.Asked(head, furthest)
 	if head < t.Cursor {
-		return t.doubt(ctx) // the watch is of another history
+		return t.behindPosition(ctx) // the watch is of another history
 	}
 	switch p.Expect(t.Cursor, head); {
 	case p.Head == 0:

@@ -120,10 +120,10 @@ func (t *Target) recoverAll(ctx context.Context, l *loss) (state, error) {
 }
 
 // recoveredBy ends what a list at rv lacks, and with that the recovery. A wrong list does not end the watch that an
-// audit has doubted: there may be no other API server.
+// audit has found it behind the position: there may be no other API server.
 func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, err error) (state, error) {
 	if err == nil && !p.Rollback && rv < t.Cursor {
-		err = t.doubt(ctx)
+		err = t.behindPosition(ctx)
 	}
 	if err == nil {
 		err = t.endMissing(ctx, p, rv)
@@ -149,7 +149,7 @@ func (t *Target) recoverAround(ctx context.Context, l *loss, oldest uint64) (sta
 	}
 	rv, err := t.Compare(ctx, p)
 	if err == nil && rv < t.Cursor {
-		err = t.doubt(ctx)
+		err = t.behindPosition(ctx)
 	}
 	if err != nil {
 		return recovering{l}, err

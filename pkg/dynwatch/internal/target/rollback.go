@@ -22,7 +22,7 @@ func (t *Target) checkRollback(ctx context.Context) error {
 		return err
 	}
 	if rv < t.newestKnown() {
-		return t.doubt(ctx)
+		return t.behindPosition(ctx)
 	}
 	found, err := t.foundElsewhere(ctx)
 	if err != nil {
@@ -71,12 +71,12 @@ func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
 	return found, err
 }
 
-// doubt decides what an answer from before the cursor means: the storage was
+// behindPosition decides what an answer from before the cursor means: the storage was
 // restored from a copy, or the answer was stale. A consistent list is a quorum
 // read, so a server that merely lags should not give such an answer; but taking
 // one for a rollback by mistake would compare every object and start an epoch. A
 // second connection is asked before it is believed. It returns the loss of a rollback, or another error.
-func (t *Target) doubt(ctx context.Context) error {
+func (t *Target) behindPosition(ctx context.Context) error {
 	rv, err := t.Source.RevisionElsewhere(ctx)
 	if err != nil {
 		return err

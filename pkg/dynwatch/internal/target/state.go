@@ -20,7 +20,7 @@ import (
 //	following   watch from the position                 following; recovering  recovering
 //	            once refused (410): over another        after a second 410
 //	            connection
-//	recovering  compare a list with the log             following              recovering, anew
+//	recovering  compare a list with the log             following              recovering again
 //	stopped
 //
 // A resource that is not served (404) leads to waiting, and from there back to the same state; one that was removed,
@@ -42,7 +42,7 @@ type following struct{ open *loss }
 // recovering: what was lost is read from a list, and from etcd.
 type recovering struct{ lost *loss }
 
-// stopped: the loop has ended in a state, because of an error of the log or because it was told to.
+// stopped: the loop has ended in a state, because of an error of the log or because its context has ended.
 type stopped struct{ in state }
 
 func (s waiting) below() state    { return s.then }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // verifier is an operator that does nothing but compare.
@@ -84,5 +85,35 @@ func TestCommandsFindTheSocket(t *testing.T) {
 				t.Errorf("status: exit %d\n%s", code, errs.String())
 			}
 		})
+	}
+}
+
+// TestPastOfStoppedInformd: with nobody behind the socket of the config, what the journal has is read from it.
+func TestPastOfStoppedInformd(t *testing.T) {
+	dir := t.TempDir()
+	j, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := "cluster: test\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: " + dir + "}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"gaps"}, exitOK},
+		{[]string{"history", "pods/default/none"}, exitFailure},
+		{[]string{"status"}, exitFailure},
+	} {
+		var out, errs screen
+		if code := run(t.Context(), append(test.args, "-c", config), &out, &errs); code != test.want {
+			t.Errorf("%v: exit %d, want %d\n%s%s", test.args, code, test.want, out.String(), errs.String())
+		}
 	}
 }

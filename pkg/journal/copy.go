@@ -84,5 +84,5 @@ func prepareCopy(d disk.Dir, o *wal.Options) error {
 // ofLog reports whether a file belongs to the log, and is none of informd's others.
 func ofLog(name string) bool {
 	_, ok := segment.ParseName(name)
-	return ok || name == "synced" || name == "recovery" || strings.HasSuffix(name, disk.TemporarySuffix)
+	return ok || name == "synced" || strings.HasSuffix(name, disk.TemporarySuffix)
 }

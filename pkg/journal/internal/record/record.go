@@ -46,7 +46,6 @@ const (
 	Binding                        // the cluster that the log belongs to
 	Start                          // the beginning of a process on the log
 	Stop                           // its clean end
-	Synced                         // everything before a place was synced
 )
 
 // Keyed reports whether the record is of an object, or of a kind of control event, and not of a name. Its head is
@@ -163,7 +162,7 @@ func header(b []byte) (r Record, headEnd int, err error) {
 		Time:  int64(binary.LittleEndian.Uint64(b[20:])),
 		Count: binary.LittleEndian.Uint32(b[28:]),
 	}
-	if r.Kind < Event || r.Kind > Synced {
+	if r.Kind < Event || r.Kind > Stop {
 		return r, 0, fmt.Errorf("%w: its kind is %d", ErrInvalid, r.Kind)
 	}
 	return r, HeaderSize + int(head), nil

@@ -2,7 +2,6 @@ package wal
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -115,7 +114,7 @@ func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <
 		few++
 	}
 	at := time.Now().UnixMicro()
-	if err := l.begin(size, at); err != nil {
+	if err := l.begin(size); err != nil {
 		return 0, l.space, err
 	}
 	for i := range events[:few] {
@@ -140,8 +139,8 @@ func encodedSize(e *event.Event) int {
 	return record.HeaderSize + 256 + len(e.Data) + len(e.ID) + len(e.Name) + len(e.Namespace) + len(e.UID)
 }
 
-// begin prepares a write of size bytes: it ends a full segment, and stages which bytes are synced.
-func (l *Log) begin(size int, at int64) error {
+// begin prepares a write of size bytes: it ends a full segment.
+func (l *Log) begin(size int) error {
 	l.staged = l.staged[:0]
 	if l.active().size >= l.options.SegmentBytes {
 		if err := l.create(); err != nil {
@@ -149,17 +148,13 @@ func (l *Log) begin(size int, at int64) error {
 		}
 	}
 	// One write takes one piece of memory.
-	if size += 3 * record.HeaderSize; cap(l.block)-len(l.block) < size {
+	if cap(l.block)-len(l.block) < size {
 		if size <= blockSize/4 {
 			size = blockSize
 		}
 		l.block = make([]byte, 0, size)
 	}
-	if l.noted == l.synced {
-		return nil
-	}
-	value := binary.AppendUvarint(nil, uint64(l.synced.segment))
-	return l.stage(record.Synced, "", binary.AppendUvarint(value, uint64(l.synced.offset)), nil, 1, at)
+	return nil
 }
 
 // writeFailed makes the error of a write final, unless the disk is full.
@@ -320,9 +315,6 @@ func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, nam
 	case record.Letter:
 		l.addLetter(named.Name, letter{number: e.Count, segment: f.Number, offset: offset, size: e.Size})
 		return
-	case record.Synced:
-		l.noted = l.synced
-		return
 	case record.LettersDropped:
 		l.dropLetters(named)
 	case record.Mark:
@@ -356,10 +348,10 @@ func (l *Log) put(kind record.Kind, name string, value, data []byte, count uint3
 	if l.err != nil {
 		return l.err
 	}
-	at := time.Now().UnixMicro()
-	if err := l.begin(record.HeaderSize+32+len(name)+len(value)+len(data), at); err != nil {
+	if err := l.begin(record.HeaderSize + 32 + len(name) + len(value) + len(data)); err != nil {
 		return err
 	}
+	at := time.Now().UnixMicro()
 	if err := l.stage(kind, name, value, data, count, at); err != nil {
 		return err
 	}

@@ -97,6 +97,14 @@ type group struct {
 	live    int64
 }
 
+// lastOf is the last sequence of an index, at least least.
+func lastOf(x *segment.Index, least uint64) uint64 {
+	if n := len(x.Entries); n > 0 {
+		return max(least, x.Entries[n-1].Seq)
+	}
+	return least
+}
+
 func (g *group) goes(s *source) bool { return s.live < s.size && s.live*100 <= s.size*g.percent }
 
 func (g *group) add(s *source) error {
@@ -120,7 +128,7 @@ func (g *group) end() error {
 	if len(sources) < few && !slices.ContainsFunc(sources, g.goes) {
 		return nil
 	}
-	if err := g.log.rewrite(sources, sources[0].Number, sources[len(sources)-1].Through, g.policy); err != nil {
+	if err := g.log.rewrite(sources, g.policy); err != nil {
 		return err
 	}
 	return g.log.removeReplaced()
@@ -164,7 +172,7 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 	switch {
 	case e.Kind == record.Letter:
 		return l.fateOfLetter(f, e, stable)
-	case last == nil: // of no use, as a synced record, or dropped with its last event
+	case last == nil: // dropped with its last event
 		return Drop
 	case !is && !placeOf(last).before(stable), is && !e.Kind.Keyed():
 		return Keep
@@ -198,11 +206,10 @@ func (l *Log) fateOfLetter(f *file, e *segment.Entry, stable place) Fate {
 	return Drop
 }
 
-// rewrite replaces neighbouring segments by one with what is left of them, which covers the numbers
-// from number up to through.
-func (l *Log) rewrite(group []*source, number, through uint32, p Policy) error {
+// rewrite replaces neighbouring segments by one with what is left of them, which covers their numbers.
+func (l *Log) rewrite(group []*source, p Policy) error {
 	header := group[0].Header
-	header.Number, header.Through = number, through
+	header.Through = group[len(group)-1].Through
 	for _, s := range group {
 		header.Generation = max(header.Generation, s.Generation+1)
 	}
@@ -338,7 +345,7 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 			if s.fates[i] != Drop {
 				l.move(s, e, by.Number, &left[0])
 				left = left[1:]
-			} else if e.Kind != record.Synced {
+			} else {
 				l.forget(s, e)
 				p.Dropped(e, s.index.NamespaceOf(e))
 			}

@@ -106,7 +106,8 @@ type Log struct {
 	secret  [16]byte
 	// Void: opening has found that records may be lost that had been synced, and it is not known of which objects. No
 	// checkpoint counts.
-	Void bool
+	Void   bool
+	broken []segment.Name // segments of which nothing counts, to be removed when that is declared
 
 	appending  chan struct{} // holds a value while an Append is in progress
 	wake       chan struct{} // one signal for the syncing goroutine
@@ -130,6 +131,7 @@ type Log struct {
 	last     uint64 // sequence of the newest event
 	skips    []Skip
 	damage   uint64 // see start
+	checked  uint32 // see start
 	bytes    int64  // of all segments
 	events   uint64
 	limit    int64
@@ -138,7 +140,6 @@ type Log struct {
 	tail     tail
 	space    chan struct{} // closed when records were removed or the limit has risen
 	synced   place
-	noted    place         // in the last synced record
 	before   place         // up to where earlier processes have synced, as they have noted
 	hard     uint64        // the first hard event that is not synced, 0 without one
 	nextHard uint64        // the first one that the sync in progress does not cover

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/keys"
@@ -17,13 +18,11 @@ import (
 )
 
 const (
-	// recoveryFile is there, and empty, from when damage is found until the start record that says so is
-	// durable: the damage is gone from the segments before. A start that finds it reads all records.
-	recoveryFile = "recovery"
 	// skipUnclean is how many sequences a start leaves out without a clean end before it: a sink
 	// may have rows of events that are lost.
 	skipUnclean = 1 << 24
-	// skipStale is that of a copy that may be old: more than any leader appends meanwhile.
+	// skipStale is that of a log that may be old, or lacks its newest start: more than any process has appended
+	// meanwhile. To be sure of what was lost twice, the time in microseconds is a bound, too.
 	skipStale = 1 << 40
 	// mostSkips bounds the ranges that a log remembers.
 	mostSkips = 1000
@@ -33,8 +32,10 @@ const (
 type start struct {
 	Boot  string `json:"boot"`
 	Skips []Skip `json:"skips,omitempty"`
-	// Damage is the last sequence before the newest start that has found damage.
-	Damage uint64 `json:"damage,omitempty"`
+	// Damage is the last sequence before the newest start that has found damage, and Checked the segment of that
+	// start: which ones are missing before it is declared.
+	Damage  uint64 `json:"damage,omitempty"`
+	Checked uint32 `json:"checked,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
@@ -43,31 +44,29 @@ type start struct {
 // be of this log alone.
 func Open(d disk.Dir, o Options) (*Log, error) {
 	l := newLog(d, o)
-	err := l.recover()
+	err := l.recover(false)
 	if errors.Is(err, ErrDamaged) { // now all records are read
 		l = newLog(d, o)
-		err = l.recover()
+		err = l.recover(true)
+	}
+	if err == nil {
+		err = l.syncAndSeal() // the start record, which declares the damage
+	}
+	for _, name := range l.broken {
+		if err == nil {
+			err = errors.Join(disk.Remove(l.dir, name.Log()), disk.Remove(l.dir, name.Index()))
+		}
 	}
 	if err != nil {
 		l.closeFiles()
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop = stop
-	go l.keepSynced(ctx)
-	if err = l.Sync(ctx); err == nil { // the start record
-		err = disk.Remove(l.dir, recoveryFile)
-	}
-	if err == nil {
-		err = l.dir.Sync()
-	}
-	if err != nil {
-		l.Abandon()
-		return nil, err
-	}
 	if never, ok := l.dir.(*unsynced); ok {
 		never.started.Store(true)
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go l.keepSynced(ctx)
 	return l, nil
 }
 
@@ -75,49 +74,43 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 // there is nothing to close.
 func Read(d disk.Dir) (*Log, error) {
 	l := newLog(disk.ReadOnly{Dir: d}, Options{})
-	all, _, err := l.find()
+	all, err := l.find(false)
 	if err != nil {
 		return nil, err
 	}
-	all, _ = l.cutEnd(all)
+	all, _ = l.findEnd(all)
 	return l, l.loadAll(all)
 }
 
-// recover loads what is valid, and writes each segment again that is not known to be synced: bytes
-// that a failed or missing sync left in memory only are not relied on.
-func (l *Log) recover() error {
-	all, verified, err := l.find()
+// recover loads what is valid, and begins a segment with a start record. The error is [ErrDamaged] if all records must
+// be read before, as some are missing. Damaged segments stay as they are until the start record is durable: if the
+// process ends before, the next one finds the damage again.
+func (l *Log) recover(verify bool) error {
+	all, err := l.find(verify)
 	if err != nil {
 		return err
 	}
-	lacksEnd := l.lacksEnd(all)
-	l.Void = l.Void || lacksEnd || l.options.Stale
-	all, cut := l.cutEnd(all)
-	// The first start may have been interrupted before it had synced anything.
-	isNew := len(all) == 0 && !cut.odd && !lacksEnd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
-	l.Void = l.Void || slices.ContainsFunc(all, (*found).damaged)
-	if l.Void && !verified {
-		return errors.Join(ErrDamaged, l.noteDamage())
-	}
-	if err := l.loadAll(all); err != nil {
+	left, end := l.findEnd(all)
+	if err := l.loadAll(left); err != nil {
 		return err
 	}
 	before, clean := l.lastStart()
-	clean = clean && !lacksEnd && !l.options.Stale
-	l.Void = l.Void || !isNew && l.mayLack(&before, clean, cut.odd)
-	if l.Void {
-		if err := l.noteDamage(); err != nil {
-			return err
-		}
+	damaged := end.damaged || end.hole > before.Checked || l.options.Stale
+	clean = clean && !damaged
+	// The first start may have been interrupted before it had synced anything.
+	isNew := len(left) == 0 && !end.odd && !damaged && (len(end.gone) == 0 || end.gone[0].Number == 1)
+	l.Void = damaged || !isNew && l.mayLack(&before, clean, end.odd)
+	if l.Void && !verify {
+		return ErrDamaged
 	}
-	if err := l.rewriteUnsealed(all, cut); err != nil {
+	if err := l.cutEnd(left, end.gone); err != nil {
 		return err
 	}
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
 	if !isNew && !clean {
 		l.skip()
 	}
-	if l.damage = before.Damage; l.Void {
+	if l.damage, l.checked = before.Damage, before.Checked; l.Void {
 		l.damage = l.last
 	}
 	return l.start()
@@ -125,12 +118,12 @@ func (l *Log) recover() error {
 
 // skip leaves out the sequences that an earlier process may have used.
 func (l *Log) skip() {
-	n := uint64(skipUnclean)
-	if l.options.Stale {
-		n = skipStale
+	to := l.last + skipUnclean
+	if l.Void {
+		to = max(l.last+skipStale, uint64(time.Now().UnixMicro()))
 	}
-	l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + n})
-	l.last += n
+	l.skips = append(l.skips, Skip{From: l.last + 1, To: to})
+	l.last = to
 }
 
 // mayLack decides whether the end of the log says that synced records are missing. A power loss takes others,
@@ -146,57 +139,27 @@ func (l *Log) mayLack(before *start, clean, odd bool) bool {
 	}
 }
 
-// noteDamage makes the recovery file. A log that is only read leaves that to the start that finds the damage.
-func (l *Log) noteDamage() error {
-	if _, reads := l.dir.(disk.ReadOnly); reads {
-		return nil
-	}
-	if err := disk.Write(l.dir, recoveryFile, nil); err != nil {
-		return err
-	}
-	return l.dir.Sync()
-}
-
-// rewriteUnsealed writes segments again, and removes those behind the end of the log.
-func (l *Log) rewriteUnsealed(all []*found, cut cutOff) error {
-	for i, f := range all {
-		through := f.Through
-		if i == len(all)-1 && len(cut.gone) > 0 {
-			through, f.whole = cut.gone[len(cut.gone)-1].Through, false // it covers those, in any crash
+// cutEnd removes segments behind the end of the log, the newest first, so that a crash leaves no hole. Then it
+// writes those again that may not be synced: bytes that a failed sync left in memory only are not relied on.
+func (l *Log) cutEnd(left, gone []*found) error {
+	for _, f := range slices.Backward(gone) {
+		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index()), l.dir.Sync()); err != nil {
+			return err
 		}
-		if f.whole && f.missing == 0 {
+	}
+	for _, f := range left {
+		if f.index == nil || f.damaged {
 			continue
 		}
-		if err := l.rewriteFound(f, through); err != nil {
+		bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
+		if err == nil {
+			err = errors.Join(disk.Write(l.dir, f.Log(), bytes), l.dir.Sync())
+		}
+		if err != nil {
 			return fmt.Errorf("recover %s: %w", f.Log(), err)
 		}
 	}
-	for _, f := range slices.Backward(cut.gone) {
-		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index())); err != nil {
-			return err
-		}
-	}
-	if err := l.removeReplaced(); err != nil {
-		return err
-	}
-	return l.dir.Sync()
-}
-
-func (l *Log) rewriteFound(f *found, through uint32) (err error) {
-	index := f.index
-	if f.index = nil; index == nil {
-		if index, err = l.readIndex(f.file); err != nil {
-			return err
-		}
-	}
-	l.synced = f.end() // a crash may take what is behind it
-	s := &source{file: f.file, index: index, fates: make([]Fate, len(index.Entries)), heads: l.headsToKeep(f.file, index)}
-	for i := range s.fates {
-		if index.Entries[i].Kind == record.Synced {
-			s.fates[i] = Drop // it names an offset in this file
-		}
-	}
-	return l.rewrite([]*source{s}, f.Number-f.missing, through, nil)
+	return nil
 }
 
 func (l *Log) loadAll(all []*found) error {
@@ -276,8 +239,12 @@ func (l *Log) start() error {
 		return err
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
-	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Unsynced: l.options.Sync == SyncNever})
+	if l.Void {
+		l.checked = l.active().Number
+	}
+	value, err := json.Marshal(start{
+		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Unsynced: l.options.Sync == SyncNever,
+	})
 	if err != nil {
 		return err
 	}

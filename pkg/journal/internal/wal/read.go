@@ -159,23 +159,16 @@ func (l *Log) readIndex(f *file) (*segment.Index, error) {
 	}
 	index, err := segment.ParseIndex(bytes, f.Header)
 	if err != nil {
-		return nil, l.damagedIndex(f.Name, err)
+		return nil, l.damaged(f.Name, 0, err)
 	}
 	return index, nil
 }
 
-// damaged makes an invalid record in a segment final. A file beside the segments has the next Open
-// read all of them.
+// damaged makes an invalid record or index file final. Without the index file, the next Open reads the
+// records of the segment.
 func (l *Log) damaged(name segment.Name, at int64, reason error) error {
 	err := fmt.Errorf("%w: %s at byte %d: %w", ErrDamaged, name.Log(), at, reason)
-	l.Fail(errors.Join(err, l.noteDamage()))
-	return err
-}
-
-// damagedIndex makes an invalid index file final. The next Open makes another one from the records.
-func (l *Log) damagedIndex(of segment.Name, reason error) error {
-	err := fmt.Errorf("%w: %s: %w", ErrDamaged, of.Index(), reason)
-	l.Fail(errors.Join(err, disk.Remove(l.dir, of.Index())))
+	l.Fail(errors.Join(err, disk.Remove(l.dir, name.Index())))
 	return err
 }
 

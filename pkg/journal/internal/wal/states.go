@@ -120,7 +120,7 @@ func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head
 		return nil, err
 	}
 	if heads, err = parts[i].Heads(bytes); err != nil {
-		return nil, l.damagedIndex(f.Name, err)
+		return nil, l.damaged(f.Name, 0, err)
 	}
 	return heads, nil
 }

@@ -162,6 +162,9 @@ func (l *Log) create() error {
 		before = l.active().index
 		header.Previous, header.Number = l.active().size, l.active().Through+1
 	}
+	for _, name := range l.broken {
+		header.Number = max(header.Number, name.Number+1)
+	}
 	header.Through = header.Number
 	open, err := l.dir.Create(header.Log())
 	if err != nil {
@@ -241,7 +244,7 @@ func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
 		switch {
 		case e.Kind == record.Letter:
 			heads[i].keep = true
-		case last == nil: // or a synced record
+		case last == nil:
 		case placeOf(last) == f.place(e):
 			heads[i].keep = true
 		case !placeOf(last).before(l.synced) && !found[e.Key]:

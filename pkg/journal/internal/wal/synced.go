@@ -11,8 +11,7 @@ import (
 )
 
 // syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
-// length, and a CRC32C. Without it a log whose end was cut off after the sync, so that sinks have more,
-// would look like one that a crash has cut.
+// length, and a CRC32C. So a start tells damage from the end that a crash has cut off.
 //
 // It is written behind each sync, and not synced itself: a power loss may leave an older place or none.
 // A place that is there was synced.
@@ -21,44 +20,37 @@ const (
 	syncedSize = 16 + 4 + 8 + 4
 )
 
-// noteSynced writes up to where all is synced, at first into a new file, which takes the place of
-// that of an earlier process. On a full disk the place before stays.
+// noteSynced writes up to where all is synced, at first into a new file. On a full disk the place before stays.
 func (l *Log) noteSynced(up place) error {
 	b := append(make([]byte, 0, syncedSize), l.id[:]...)
 	b = binary.LittleEndian.AppendUint32(b, up.segment)
 	b = binary.LittleEndian.AppendUint64(b, uint64(up.offset))
 	b = binary.LittleEndian.AppendUint32(b, record.Checksum(b))
-	var err error
 	if l.noting == nil {
-		err = l.beginSynced(b)
-	} else {
-		_, err = l.noting.WriteAt(b, 0)
+		if err := disk.Remove(l.dir, syncedFile); err != nil {
+			return err
+		}
+		f, err := l.dir.Create(syncedFile)
+		if err != nil {
+			return unlessFull(err)
+		}
+		l.noting = f
 	}
+	_, err := l.noting.WriteAt(b, 0)
 	l.written.Add(syncedSize)
+	return unlessFull(err)
+}
+
+func unlessFull(err error) error {
 	if disk.IsFull(err) {
 		return nil
 	}
 	return err
 }
 
-func (l *Log) beginSynced(content []byte) error {
-	f, err := disk.CreateTemporary(l.dir, syncedFile)
-	if err != nil {
-		return err
-	}
-	if _, err = f.WriteAt(content, 0); err == nil {
-		err = l.dir.Rename(syncedFile+disk.TemporarySuffix, syncedFile)
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	l.noting = f
-	return nil
-}
-
-// compareNoted reads what an earlier process has noted. What is not whole, or of another log, says
+// readSynced reads what an earlier process has noted. What is not whole, or of another log, says
 // nothing.
-func (l *Log) compareNoted(all []*found) error {
+func (l *Log) readSynced(all []*found) error {
 	b, err := disk.Read(l.dir, syncedFile, 0, syncedSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -71,12 +63,4 @@ func (l *Log) compareNoted(all []*found) error {
 		l.before = place{binary.LittleEndian.Uint32(b[16:]), int64(binary.LittleEndian.Uint64(b[20:]))}
 	}
 	return nil
-}
-
-// lacksEnd reports whether segments are missing behind the last one that were synced.
-func (l *Log) lacksEnd(all []*found) bool {
-	if len(all) == 0 {
-		return l.before.segment > 0
-	}
-	return all[len(all)-1].Through < l.before.segment
 }

@@ -387,43 +387,38 @@ func TestObjectsThatReturn(t *testing.T) {
 // TestObjectsThatReturnUnderAWildcard: the wildcard ends the target of a removed resource,
 // and starts another one when the resource returns.
 func TestObjectsThatReturnUnderAWildcard(t *testing.T) {
-	for name, forgets := range map[string]bool{"journal": false, "memory journal": true} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.define()
-			api.serveAll(group("example.com", resource("things", "Thing")), group("other.example.com", resource("others", "Other")))
-			api.put("a", "x", "")
-			r := startOn(t, api, func(l *recorder) { l.forgets, l.restoresNothing = forgets, forgets }, func(*dynwatch.Limits) {},
-				dynwatch.Resource{Group: "*", Resource: "*"})
-			live := func(names int) func() bool {
-				return func() bool {
-					all := r.manager.Targets()
-					for _, s := range all {
-						if s.State != dynwatch.Live {
-							return false
-						}
-					}
-					return len(all) == names
+	api := newFakeAPI(t)
+	api.define()
+	api.serveAll(group("example.com", resource("things", "Thing")), group("other.example.com", resource("others", "Other")))
+	api.put("a", "x", "")
+	r := start(t, api, dynwatch.Resource{Group: "*", Resource: "*"})
+	live := func(names int) func() bool {
+		return func() bool {
+			all := r.manager.Targets()
+			for _, s := range all {
+				if s.State != dynwatch.Live {
+					return false
 				}
 			}
-			r.eventually("both live", live(2))
-			api.do(func() { api.generation++ })
-			groups := api.groups.groups
-			api.do(func() { api.groups.groups = groups[1:]; api.generation++ })
-			api.remove(customDefinitions, "things.example.com")
-			r.eventually("the target ends", live(1))
-			api.do(func() { api.groups.groups = groups })
-			api.touch(customDefinitions, "things.example.com")
-			r.eventually("both live again", live(2))
-			api.put("a", "x", "")
-			api.del("a", "x")
-			r.eventually("the end", func() bool {
-				all := r.log.all()
-				return all[len(all)-1].Op == event.Deleted && all[len(all)-1].ResourceVersion == 103
-			})
-			checkConsumer(t, r.log.all(), api)
-		})
+			return len(all) == names
+		}
 	}
+	r.eventually("both live", live(2))
+	api.do(func() { api.generation++ })
+	groups := api.groups.groups
+	api.do(func() { api.groups.groups = groups[1:]; api.generation++ })
+	api.remove(customDefinitions, "things.example.com")
+	r.eventually("the target ends", live(1))
+	api.do(func() { api.groups.groups = groups })
+	api.touch(customDefinitions, "things.example.com")
+	r.eventually("both live again", live(2))
+	api.put("a", "x", "")
+	api.del("a", "x")
+	r.eventually("the end", func() bool {
+		all := r.log.all()
+		return all[len(all)-1].Op == event.Deleted && all[len(all)-1].ResourceVersion == 103
+	})
+	checkConsumer(t, r.log.all(), api)
 }
 
 // checkConsumer holds what a consumer has that drops repeated ids to the API server.

@@ -19,7 +19,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
@@ -42,10 +41,8 @@ type Manager struct {
 	namespaces *selection.Namespaces
 	// owners finds the controllers of controllers.
 	owners *emit.OwnerFinder
-	// formerly are the objects of removed resources.
-	formerly *recovery.Archive
-	timing   target.Timing
-	limits   target.Limits
+	timing target.Timing
+	limits target.Limits
 	// openings give turns to targets that open their watch.
 	openings *kube.Openings
 	reviews  *catalog.Reviews
@@ -97,7 +94,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: emit.NewOwnerFinder(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: emit.NewOwnerFinder(c, options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
 		openings: kube.NewOpenings(options.Logger), reviews: catalog.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
@@ -311,7 +308,7 @@ func (m *Manager) newTarget(s target.Spec) *target.Target {
 		Spec: s, Name: s.Name(), Cluster: o.Cluster, Log: o.Log,
 		StoreRejected: func(ctx context.Context, bad *frame.Malformed) error { return o.Reject(ctx, rejected(s.Name(), bad)) },
 		Clients:       m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
-		Logger: o.Logger.With("target", s.Name()), Redactor: m.redactor, Served: m.served, Openings: m.openings, Runs: &m.runs, Formerly: m.formerly,
+		Logger: o.Logger.With("target", s.Name()), Redactor: m.redactor, Served: m.served, Openings: m.openings, Runs: &m.runs,
 	})
 }
 

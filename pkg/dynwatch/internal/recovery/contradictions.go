@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -20,8 +19,7 @@ const maxContradictions = 8
 type Contradictions struct {
 	// Older are listed at a revision that the index is past of.
 	Older []listwatch.Listed
-	// Returned are listed at a revision from before the history was lost, and not in
-	// the index.
+	// Returned are not in the index, and deleted by what the log says.
 	Returned []listwatch.Listed
 }
 
@@ -32,14 +30,9 @@ func (c *Contradictions) Note(k decide.Known, d listwatch.Listed) {
 	}
 }
 
-// NoteReturned keeps a listed object that the index lacks. History is lost from a revision on. An object that
-// was announced as deleted since is proof.
-func (c *Contradictions) NoteReturned(d listwatch.Listed, deleted bool, from uint64) {
-	switch {
-	case deleted:
-		c.Returned = slices.Insert(c.Returned, 0, d)
-		c.Returned = c.Returned[:min(len(c.Returned), maxContradictions)]
-	case len(c.Returned) < maxContradictions && d.RV <= from:
+// NoteReturned keeps a listed object that was deleted by what the log says.
+func (c *Contradictions) NoteReturned(d listwatch.Listed) {
+	if len(c.Returned) < maxContradictions {
 		c.Returned = append(c.Returned, d)
 	}
 }

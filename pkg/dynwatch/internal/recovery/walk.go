@@ -1,8 +1,7 @@
-// Package recovery has what the recovery of lost history needs besides events: the record of a
-// loss, objects that may return, objects of a list that may prove a rollback, and the history
-// walk. The walk reads from etcd what the watch cache of an API server no longer has: the older
-// revisions of names that differ between a list and what was announced. Its callers are the
-// targets of package dynwatch, which decide which events follow.
+// Package recovery has objects of a list that may prove a rollback, and the history walk. The walk
+// reads from etcd what the watch cache of an API server no longer has: the older revisions of names that
+// differ between a list and what was announced. Its callers are the targets of package dynwatch, which
+// decide which events follow.
 //
 // A list of one name at an exact revision is always served by etcd. At the revision before a
 // known one it returns the one before, and nothing before the creation.

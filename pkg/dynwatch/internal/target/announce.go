@@ -29,8 +29,8 @@ func (t *Target) Announce(ctx context.Context, op event.Op, o *frame.Object, e *
 // announceCaused is announce for what has entered because of another object, the
 // Namespace: cause is the revision of its change.
 func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
-	if e == nil && t.former != nil {
-		if err := t.meetFormer(ctx, o); err != nil {
+	if e == nil {
+		if err := t.meetReturned(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -46,9 +46,6 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 
 // End emits op, Deleted or Left, for what the index holds as e, and forgets it.
 func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
-	if l := t.loss(); op == event.Deleted && l != nil && l.walks() {
-		l.noteDeleted(t.Index.UID(e), rv)
-	}
 	if err := t.uncount(ctx, rv); err != nil {
 		return err
 	}

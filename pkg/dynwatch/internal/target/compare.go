@@ -22,7 +22,9 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 	rv, err = t.Source.ListMetadata(ctx, s.At, func(m listwatch.Listed) error {
 		t.Status.Progressed()
 		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
-		t.noteListed(&s.against, k, m)
+		if err := t.noteListed(ctx, &s.against, k, m); err != nil {
+			return err
+		}
 		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // Observe asks the log
 		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
 		if !s.fromWatch(k, m.RV) && (d.Replaced || d.Op != "") {

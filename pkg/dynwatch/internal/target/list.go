@@ -150,7 +150,9 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		return nil // the watch has missed it, or the list is wrong: it is for an audit to tell
 	}
 	if !s.Rollback {
-		t.noteListed(&s.against, k, listwatch.ListedOf(o))
+		if err := t.noteListed(ctx, &s.against, k, listwatch.ListedOf(o)); err != nil {
+			return err
+		}
 	}
 	left, err := t.leftBefore(ctx, s, k, o)
 	if err != nil {

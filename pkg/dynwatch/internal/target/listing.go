@@ -175,7 +175,6 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 	if err := t.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
 		return f, err
 	}
-	t.forgetFormer()
 	t.setCursor(rv)
 	t.proven = 0
 	t.Coverage.Compared(0) // nothing is promised of what was before

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -49,9 +48,6 @@ type loss struct {
 	absent  []absentEntry
 	// unreadable: some deletions are unknown, as a list had objects without a readable identity.
 	unreadable bool
-	// deleted are the objects that were announced as deleted meanwhile. The list that lacked
-	// one may be of a history that etcd has gone back behind since.
-	deleted *recovery.Deleted
 	// incomplete: revisions are missing of an object that existed at either end. It is
 	// in the log's checkpoint before the first event that hides one.
 	incomplete bool
@@ -78,14 +74,6 @@ func (e lossError) Error() string { return "history is lost, reason: " + e.of.re
 func isLoss(err error) bool {
 	_, is := errors.AsType[lossError](err)
 	return is
-}
-
-// noteDeleted notes that an object was announced as deleted at revision rv.
-func (l *loss) noteDeleted(uid string, rv uint64) {
-	if l.deleted == nil {
-		l.deleted = recovery.NewDeleted()
-	}
-	l.deleted.Add(uid, rv)
 }
 
 // walks reports whether the revisions that were lost can be read from etcd one by one.

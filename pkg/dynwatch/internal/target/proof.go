@@ -2,7 +2,7 @@ package target
 
 import (
 	"context"
-	"errors"
+	"math"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -32,12 +32,8 @@ func (t *Target) checkHistory(ctx context.Context, c *recovery.Contradictions, a
 		}
 	}
 	for _, d := range c.Returned {
-		proven, err := t.hasReturned(ctx, d, at)
-		if err != nil {
+		if err := t.checkReturned(ctx, d, at); err != nil {
 			return err
-		}
-		if proven {
-			return t.rolledBackAt(ctx, d)
 		}
 	}
 	return nil
@@ -71,51 +67,6 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	return is.There && t.Index.Known(e, is.Object.UID).Contradicts(is.Object.ResourceVersion, is.At), nil
 }
 
-// hasReturned reports whether an object that the index lacks was deleted by what was
-// announced, and is back in a list at revision at. A uid is never used again. Etcd itself
-// must show it there. It may also say that the object existed where the known history ends:
-// then the watch left it out, and nothing is proven.
-func (t *Target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
-		return false, err
-	}
-	l := t.loss()
-	if l.deleted.Has(d.UID) && at >= l.deleted.RV {
-		return true, nil
-	}
-	if deleted, err := t.sawLater(ctx, d, at); deleted || err != nil {
-		return deleted, err
-	}
-	if d.RV > l.from {
-		return false, nil // it was born in what is being made up for
-	}
-	_, there, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, l.from)
-	if _, bad := errors.AsType[*frame.Malformed](err); bad {
-		return false, nil // it was rejected, and is in no index
-	}
-	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
-		return err == nil && !there, err
-	}
-	if t.Spec.Namespaces.Selector != "" {
-		return false, nil // its namespace may not have matched
-	}
-	return t.logForgets(ctx)
-}
-
-// logForgets reports whether the log does not keep the last events of objects. An object that it does
-// not know may have been announced then.
-func (t *Target) logForgets(ctx context.Context) (bool, error) {
-	if err := t.Flush(ctx); err != nil {
-		return false, err
-	}
-	for e := range t.Index.All() {
-		of := t.Event(event.Deleted, t.Index.ID(e), false)
-		_, ok, err := t.Last(ctx, &of)
-		return !ok, err
-	}
-	return false, nil
-}
-
 // checkEntered returns the loss of a rollback if an object that enters at revision at was deleted before, or
 // was newer. No list had to hold it before, as it was not selected.
 func (t *Target) checkEntered(ctx context.Context, o *frame.Object, at uint64) error {
@@ -130,6 +81,8 @@ func (t *Target) checkListed(ctx context.Context, d listwatch.Listed) error {
 	return t.checkReturned(ctx, d, t.Cursor)
 }
 
+// checkReturned returns the loss of a rollback if etcd has an object at revision at that the log says was deleted, or
+// that it has in a later state. A uid is never used again.
 func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at uint64) error {
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
 		return err
@@ -168,9 +121,14 @@ func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (b
 }
 
 // noteListed keeps a listed object that may prove a rollback.
-func (t *Target) noteListed(c *recovery.Contradictions, k decide.Known, d listwatch.Listed) {
+func (t *Target) noteListed(ctx context.Context, c *recovery.Contradictions, k decide.Known, d listwatch.Listed) error {
 	c.Note(k, d)
-	if l := t.loss(); k.Object == decide.Unknown && l != nil && l.walks() {
-		c.NoteReturned(d, l.deleted.Has(d.UID), l.from)
+	if l := t.loss(); k.Object != decide.Unknown || l == nil || !l.walks() {
+		return nil
 	}
+	later, err := t.sawLater(ctx, d, math.MaxUint64)
+	if later {
+		c.NoteReturned(d)
+	}
+	return err
 }

@@ -89,7 +89,6 @@ func (t *Target) startFrom(r *restored) state {
 		return &listing{lost: lost}
 	case !m.Synced:
 		t.FirstOp, t.marked = m.FirstOp, m
-		t.rememberEnded(ends)
 		return &listing{from: m.Began, number: m.Run}
 	default:
 		return t.resumeAt(m, ends)
@@ -138,27 +137,15 @@ func (t *Target) resumeAt(m checkpoint, ends endings) state {
 		return t.beginRecovery(reasonSelection)
 	case m.Lost != "":
 		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
-		return recovering{lostThen(&m, ends)}
+		return recovering{&loss{reason: m.Lost, from: m.RV, incomplete: m.Torn}}
 	}
 	return new(following)
 }
 
-// lostThen is the stretch of history that was being made up for at the mark, with the
-// deletions that were announced since.
-func lostThen(m *checkpoint, ends endings) *loss {
-	l := &loss{reason: m.Lost, from: m.RV, incomplete: m.Torn}
-	for _, e := range ends {
-		if e.Deleted != "" && e.after(m) {
-			l.noteDeleted(e.Deleted, e.RV)
-		}
-	}
-	return l
-}
-
-// ending is when the last object of a name ended, and its UID if it was deleted.
+// ending is when the last object of a name ended. Left: it left the selection.
 type ending struct {
 	RV, Epoch uint64
-	Deleted   string
+	Left      bool
 }
 
 // after reports whether the object ended after a mark. Before a rollback revisions meant
@@ -192,19 +179,11 @@ func (ends endings) newest(epoch uint64) (newest uint64) {
 func (ends endings) left() map[string]struct{} {
 	left := make(map[string]struct{})
 	for name, e := range ends {
-		if e.Deleted == "" {
+		if e.Left {
 			left[name] = struct{}{}
 		}
 	}
 	return left
-}
-
-func endedBy(e *event.Event) ending {
-	end := ending{RV: e.ResourceVersion, Epoch: e.Epoch}
-	if e.Op == event.Deleted {
-		end.Deleted = e.UID
-	}
-	return end
 }
 
 // restored is what the log has of a target.
@@ -243,7 +222,7 @@ func readLog(ctx context.Context, target string, x *index.Index, restore func(co
 			r.Kind = e.Kind
 		}
 		if e.Op.Ends() {
-			ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)
+			ends[index.Key(e.Namespace, e.Name)] = ending{e.ResourceVersion, e.Epoch, e.Op == event.Left}
 			return
 		}
 		one := x.Put(index.ID{Namespace: e.Namespace, Name: e.Name, UID: e.UID})

@@ -14,7 +14,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
@@ -41,8 +40,6 @@ type Options struct {
 	// Openings limit how many targets open their watch at a time.
 	Openings *kube.Openings
 	Runs     *event.Runs
-	// Formerly keeps the deleted objects of targets that do not run.
-	Formerly *recovery.Archive
 }
 
 // Target is one resource, in all namespaces or in one, and the loop that keeps its events coming.
@@ -80,8 +77,6 @@ type Target struct {
 	FirstOp event.Op
 	// undecided are deletions that could not be distinguished from leaving the selection yet.
 	undecided []undecided
-	// former are objects that were announced as deleted and can return.
-	former *recovery.Deleted
 	// departed are the keys of objects that had left the selection before the restart. It is nil
 	// once the watch is open: what is selected cannot change without it then.
 	departed map[string]struct{}
@@ -131,7 +126,7 @@ func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
-		failures: listwatch.Failures{After: o.Timing.Failing}, former: o.Formerly.Take(o.Name), rejections: make(map[string]uint64),
+		failures: listwatch.Failures{After: o.Timing.Failing}, rejections: make(map[string]uint64),
 		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
 		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), Inquiries: make(chan func(*Target)),
 	}
@@ -162,7 +157,6 @@ func (t *Target) Run(ctx context.Context) {
 		reason = err.Error()
 		t.Logger.Error("journal refused events; target stopped", "err", err)
 	}
-	t.Formerly.Keep(t.Name, t.former)
 	t.keepRollbacks()
 	if reason == "" {
 		t.markLast()

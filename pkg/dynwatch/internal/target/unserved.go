@@ -105,7 +105,6 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 		last = max(last, e.RV)
 	}
 	to := max(last+1, at)
-	t.remember(to)
 	for e := range t.Index.All() {
 		if err := t.End(ctx, event.Deleted, e, nil, to, true); err != nil {
 			return err

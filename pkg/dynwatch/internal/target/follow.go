@@ -17,27 +17,27 @@ import (
 )
 
 // follow watches from the position until the watch ends for whatever reason. Without an error another watch follows.
-func (t *Target) follow(ctx context.Context, s *following) (state, error) {
+func (t *Target) follow(ctx context.Context) (state, error) {
 	t.Status.Set(status.Stale, "opening the watch")
 	if err := t.checkRollback(ctx); err != nil {
-		return s, err
+		return following{}, err
 	}
 	if err := t.compareEnded(ctx); err != nil {
-		return s, err
+		return following{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.Cursor) || t.refusals.count > 0
 	w, err := t.Source.Watch(ctx, t.resume(), elsewhere)
 	if listwatch.Expired(err) {
-		return t.refused(s, err)
+		return t.refused(err)
 	}
 	if err != nil {
-		return s, t.compareIfLasting(ctx, err)
+		return following{}, t.compareIfLasting(ctx, err)
 	}
 	defer w.Stop()
 	if err := t.Clients.Identity.Check(ctx); err != nil {
-		return s, err
+		return following{}, err
 	}
 	t.Status.Watches.Add(1)
 	began := time.Now()
@@ -45,7 +45,7 @@ func (t *Target) follow(ctx context.Context, s *following) (state, error) {
 	t.progress.Opened(t.Cursor, t.head)
 	t.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
-		return s, err
+		return following{}, err
 	}
 	if err = t.reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
@@ -62,24 +62,19 @@ func (t *Target) follow(ctx context.Context, s *following) (state, error) {
 	t.again.Stop()
 	switch err = t.compareIfLasting(ctx, err); {
 	case listwatch.Expired(err):
-		return t.refused(s, err)
+		return t.refused(err)
 	case errors.Is(err, errMoved), errors.Is(err, errReopen), errors.Is(err, listwatch.ErrStuck):
-		return s, nil
+		return following{}, nil
 	}
-	return s, err
+	return following{}, err
 }
 
-// showWatch shows that the watch is open, whether deletions that a list found still
-// wait for it to pass, and whether that of the Namespaces is open, too.
+// showWatch shows that the watch is open, and whether that of the Namespaces is open, too.
 func (t *Target) showWatch(ctx context.Context) error {
 	t.unwatched.end()
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
-	if l := t.loss(); l != nil {
-		t.setState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", l.settled))
-		return nil
-	}
 	if t.refusals.count == 0 {
 		t.departed = nil
 	}
@@ -207,9 +202,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	}
 	t.progressBy(w)
 	t.resetPause()
-	if t.loss() == nil {
-		t.refusals = refusals{} // another API server may still have had the history
-	}
+	t.refusals = refusals{} // another API server may still have had the history
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	if w.Err != nil {
 		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
@@ -241,10 +234,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		}
 		t.ended[key] = max(t.ended[key], rv)
 	}
-	if err := t.decideUndecided(ctx); err != nil {
-		return err
-	}
-	return t.settleOpen(ctx)
+	return t.decideUndecided(ctx)
 }
 
 // progressBy shows progress, which a bookmark at the same revision is not.
@@ -269,8 +259,7 @@ func (t *Target) concludeAll(ctx context.Context) error {
 	return t.concludeResnapshot(ctx)
 }
 
-// questions is where inquiries come from; never, while history is being recovered or the log lacks
-// events.
+// questions is where inquiries come from; never, while the log lacks events.
 func (t *Target) questions() <-chan func(*Target) {
 	if !t.whole() || t.Pending() {
 		return nil

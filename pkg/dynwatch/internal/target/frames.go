@@ -45,11 +45,7 @@ func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 	if s.Kind == decide.Gone {
 		selects = t.Source.Resource.Loses()
 	}
-	r := decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added}
-	if l := t.loss(); l != nil && l.reason == reasonSelection {
-		r.Position = l.settled + 1 // what the list lacks, and nobody knows, was not selected before
-	}
-	return decide.Decide(k, s, r)
+	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added})
 }
 
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil

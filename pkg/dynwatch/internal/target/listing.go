@@ -183,5 +183,5 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 	t.Status.Synced.Store(true)
 	t.Status.Progressed()
 	t.resetPause()
-	return new(following), nil
+	return following{}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -42,10 +41,6 @@ type loss struct {
 	unsure bool
 	// tried: a recovery was begun. If it failed, etcd may have been restored since.
 	tried bool
-	// absent are the entries that the list at revision settled did not hold. A frame may still explain
-	// them; what none has explained when the watch passes that revision is deleted.
-	settled uint64
-	absent  []absentEntry
 	// unreadable: some deletions are unknown, as a list had objects without a readable identity.
 	unreadable bool
 	// incomplete: revisions are missing of an object that existed at either end. It is
@@ -57,12 +52,6 @@ type loss struct {
 	spent             time.Duration
 	// lenient: some revision cannot be read for long. Walks leave it out.
 	lenient bool
-}
-
-// absentEntry is an entry that a list did not hold, and its revision then.
-type absentEntry struct {
-	entry index.Handle
-	rv    uint64
 }
 
 // lossError ends what the target does: it recovers the loss next.

@@ -31,8 +31,8 @@ import (
 //
 // A restart. The checkpoint has a hash of the names of the namespaces that match. It is 0
 // from before the first event of a flip until the watch has passed all of it. With another hash than
-// that of now, a recovery compares all objects with a list of now, and the watch, which begins
-// at the position, brings what is newer. Namespaces in the log that do not match leave
+// that of now, a recovery compares all objects with a list at the position, or of now if etcd has compacted
+// that. Namespaces in the log that do not match leave
 // after that, as above. A gap (selection) declares the time since log and Namespaces were in line.
 //
 // Namespaces in a store of their own have other revisions. Then a namespace that begins to match is

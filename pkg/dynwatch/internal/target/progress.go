@@ -128,9 +128,5 @@ func (t *Target) compareEnded(ctx context.Context) error {
 func (t *Target) fallBehind() error {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor,
 		"runbook", display.GapRunbook(reasonBehind))
-	if l := t.loss(); l != nil { // that gap is not declared yet
-		l.oldest, l.settled, l.absent = 0, 0, nil
-		return lossError{l}
-	}
 	return lossError{&loss{reason: reasonBehind, from: t.provenSince()}}
 }

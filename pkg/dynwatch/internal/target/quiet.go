@@ -39,10 +39,7 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 		}
 		t.Status.Progressed()
 		*q, t.suspect = quiet{since: time.Now()}, false
-		if err := t.passed(ctx, t.Cursor); err != nil {
-			return err
-		}
-		return t.settleOpen(ctx)
+		return t.passed(ctx, t.Cursor)
 	case t.suspect && t.rests(q):
 		q.confirmed = max(t.head, t.Cursor)
 	case t.suspect:

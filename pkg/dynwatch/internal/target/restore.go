@@ -139,7 +139,7 @@ func (t *Target) resumeAt(m checkpoint, ends endings) state {
 		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
 		return recovering{&loss{reason: m.Lost, from: m.RV, incomplete: m.Torn}}
 	}
-	return new(following)
+	return following{}
 }
 
 // ending is when the last object of a name ended. Left: it left the selection.

@@ -35,9 +35,8 @@ type state interface {
 // log was read.
 type waiting struct{ then state }
 
-// following: the target watches from its position. Open is what was lost before, while its list waits for the
-// watch to pass it; nil otherwise.
-type following struct{ open *loss }
+// following: the target watches from its position.
+type following struct{}
 
 // recovering: what was lost is read from a list, and from etcd.
 type recovering struct{ lost *loss }
@@ -47,7 +46,7 @@ type stopped struct{ in state }
 
 func (s waiting) below() state    { return s.then }
 func (f *listing) below() state   { return f }
-func (s *following) below() state { return s }
+func (s following) below() state  { return s }
 func (s recovering) below() state { return s }
 func (s stopped) below() state    { return s.in.below() }
 
@@ -103,13 +102,11 @@ func (t *Target) loss() *loss {
 	if t.state == nil {
 		return nil
 	}
-	switch s := t.state.below().(type) {
-	case *following:
-		return s.open
-	case recovering:
-		return s.lost
+	s, recovers := t.state.below().(recovering)
+	if !recovers {
+		return nil
 	}
-	return nil
+	return s.lost
 }
 
 // restored reports whether it is known what the log has.

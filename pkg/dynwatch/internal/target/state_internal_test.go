@@ -33,10 +33,7 @@ func describe(s state) string {
 			text += ", broken"
 		}
 		return text
-	case *following:
-		if s.open != nil {
-			return "following, open " + s.open.reason
-		}
+	case following:
 		return "following"
 	case recovering:
 		return "recovering " + s.lost.reason
@@ -89,7 +86,7 @@ func TestAfter(t *testing.T) {
 			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
 			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
 		})},
-		{func() state { return waiting{new(following)} }, stay("waiting, following", map[string]string{
+		{func() state { return waiting{following{}} }, stay("waiting, following", map[string]string{
 			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
 			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
 		})},
@@ -103,13 +100,8 @@ func TestAfter(t *testing.T) {
 			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "listing from 7, restored, broken", "behind": "listing from 7, restored, broken",
 		})},
-		{func() state { return new(following) }, stay("following", map[string]string{
+		{func() state { return following{} }, stay("following", map[string]string{
 			"404": "waiting, following", "not served": "waiting, following",
-			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
-			"rollback": "recovering rollback", "behind": "recovering behind",
-		})},
-		{func() state { return &following{open: &loss{reason: reasonExpired}} }, stay("following, open expired", map[string]string{
-			"404": "waiting, following, open expired", "not served": "waiting, following, open expired",
 			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "recovering rollback", "behind": "recovering behind",
 		})},
@@ -130,27 +122,20 @@ func TestAfter(t *testing.T) {
 }
 
 // TestRefused: the first 410 is followed by a watch over another connection, the next ones by a
-// recovery, and from the third on after a pause. A comparison that is open begins again.
+// recovery, and from the third on after a pause.
 func TestRefused(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old resource version: 5 (9)")
 	of := &Target{Options: Options{Logger: slog.New(slog.DiscardHandler)}, position: position{Cursor: 5}}
-	s := new(following)
 	for i, want := range []struct {
 		state  string
 		pauses bool
 	}{{"following", false}, {"recovering expired", false}, {"recovering expired", true}} {
-		next, err := of.refused(s, gone)
+		next, err := of.refused(gone)
 		if got := describe(next); got != want.state || (err != nil) != want.pauses {
 			t.Errorf("410 number %d: %s (%v), want %s, a pause: %v", i+1, got, err, want.state, want.pauses)
 		}
 		if r, ok := next.(recovering); ok && (r.lost.from != 5 || r.lost.oldest != 9) {
 			t.Errorf("410 number %d: lost after %d, the oldest revision is %d", i+1, r.lost.from, r.lost.oldest)
 		}
-	}
-	of.refusals = refusals{}
-	open := &loss{reason: reasonSelection, from: 3, oldest: 4, settled: 8, absent: make([]absentEntry, 1)}
-	next, err := of.refused(&following{open: open}, gone)
-	if r, ok := next.(recovering); !ok || err != nil || r.lost != open || open.from != 3 || open.oldest != 9 || open.settled != 0 || open.absent != nil {
-		t.Errorf("a 410 with an open comparison: %s, %+v (%v)", describe(next), open, err)
 	}
 }

@@ -200,8 +200,8 @@ func (t *Target) step(ctx context.Context) (state, error) {
 		return t.wait(ctx, s)
 	case *listing:
 		return t.readFirst(ctx, s)
-	case *following:
-		return t.follow(ctx, s)
+	case following:
+		return t.follow(ctx)
 	case recovering:
 		return t.recover(ctx, s.lost)
 	default:

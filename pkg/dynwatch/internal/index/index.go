@@ -1,6 +1,6 @@
 // Package index keeps what a target remembers of each object: the UID and the
 // resourceVersion of its last event, and no content. It distinguishes a change, a deletion and a
-// re-creation, and holds a million objects: an entry takes about 130 bytes and no
+// re-creation, and holds a million objects: an entry takes about 140 bytes and no
 // pointer. It knows nothing of Kubernetes.
 package index
 
@@ -32,6 +32,8 @@ type Entry struct {
 	Sweep uint32
 	// slot is the entry's number, serial tells it from earlier entries there; 0 for none.
 	slot, serial uint32
+	// next is one more than the slot of another entry with the same hash, 0 for none.
+	next uint32
 }
 
 // Handle identifies an entry until the entry is removed. The zero value identifies none.
@@ -45,7 +47,7 @@ func Key(namespace, name string) string { return namespace + "/" + name }
 
 const (
 	// slabLen is the number of entries per allocation: they fill 4 KiB.
-	slabLen = 46
+	slabLen = 42
 	// firstLen is the number in the first allocation: most custom resources have few objects.
 	firstLen = 4
 )
@@ -63,7 +65,8 @@ type Index struct {
 	used  uint32 // slots that were ever in use
 	next  uint32 // the next entry's serial
 	count int
-	table table
+	// slots are the entries by the hash of their names: of those with the same hash the newest one.
+	slots map[uint32]uint32
 	texts texts
 	// skipped are the revisions that change filters skipped last, by entry.
 	skipped map[*Entry]uint64
@@ -90,15 +93,15 @@ func (x *Index) Reset() { *x = *New() }
 
 // Get returns the entry of a name, nil if there is none.
 func (x *Index) Get(namespace, name string) *Entry {
-	for p := x.table.begin(x.place(namespace, name)); ; p.next() {
-		slot, ok := p.slot()
-		if !ok {
-			return nil
-		}
-		if e := x.at(slot); x.texts.is(e.text, namespace, name) {
+	slot, ok := x.slots[x.hash(namespace, name)]
+	for ok {
+		e := x.at(slot)
+		if x.texts.is(e.text, namespace, name) {
 			return e
 		}
+		slot, ok = e.next-1, e.next != 0
 	}
+	return nil
 }
 
 // Put makes an entry for an object without events, in place of one of the same name. It
@@ -118,9 +121,36 @@ func (x *Index) Put(id ID) *Entry {
 		e.uuid, id.UID = uuid, ""
 	}
 	e.text = x.texts.add(id)
-	x.table.put(x.place(id.Namespace, id.Name), slot)
+	x.link(e, x.hash(id.Namespace, id.Name))
 	x.count++
 	return e
+}
+
+// link has an entry be found by the hash of its name.
+func (x *Index) link(e *Entry, hash uint32) {
+	if x.slots == nil {
+		x.slots = make(map[uint32]uint32)
+	}
+	if other, ok := x.slots[hash]; ok {
+		e.next = other + 1
+	}
+	x.slots[hash] = e.slot
+}
+
+// unlink ends that.
+func (x *Index) unlink(e *Entry, hash uint32) {
+	before := x.at(x.slots[hash])
+	switch {
+	case before != e:
+		for before.next != e.slot+1 {
+			before = x.at(before.next - 1)
+		}
+		before.next = e.next
+	case e.next == 0:
+		delete(x.slots, hash)
+	default:
+		x.slots[hash] = e.next - 1
+	}
 }
 
 // take returns a free slot.
@@ -155,7 +185,7 @@ func (x *Index) Remove(e *Entry) {
 		return
 	}
 	delete(x.skipped, e)
-	x.table.remove(x.place(x.Namespace(e), x.Name(e)), e.slot)
+	x.unlink(e, x.hash(x.Namespace(e), x.Name(e)))
 	x.texts.remove(e.text)
 	x.free = append(x.free, e.slot)
 	*e = Entry{}
@@ -238,8 +268,8 @@ func (x *Index) ByHandle(h Handle) *Entry {
 	return nil
 }
 
-// place hashes a name for the table.
-func (x *Index) place(namespace, name string) uint32 {
+// hash hashes a name.
+func (x *Index) hash(namespace, name string) uint32 {
 	x.scratch = append(append(append(x.scratch[:0], namespace...), '/'), name...)
 	return uint32(maphash.Bytes(x.seed, x.scratch)>>32) & x.bits
 }

@@ -140,7 +140,7 @@ func (c *Clients) newClient(config *rest.Config, change func(*http.Transport)) (
 	if err != nil {
 		return nil, err
 	}
-	client.Transport = retryAfter{client.Transport}
+	client.Transport = shortFailures{client.Transport}
 	return client, nil
 }
 

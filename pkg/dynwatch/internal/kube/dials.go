@@ -24,8 +24,8 @@ type dials struct {
 	buffers sync.Pool
 
 	mu sync.Mutex // for a moment only
-	// all are the open connections, each with whether a check of the identity has followed.
-	all map[*dialled]bool
+	// all are the open connections.
+	all map[*dialled]struct{}
 	// ended: no connection is opened any more.
 	ended bool
 }
@@ -70,34 +70,11 @@ func (d *dials) track(t *http.Transport) {
 			return nil, errors.Join(net.ErrClosed, conn.Close())
 		}
 		if d.all == nil {
-			d.all = make(map[*dialled]bool)
+			d.all = make(map[*dialled]struct{})
 		}
-		d.all[one] = false
+		d.all[one] = struct{}{}
 		d.count.Add(1)
 		return one, nil
-	}
-}
-
-// open returns the unproven connections, and how many connections there were in all.
-func (d *dials) open() (unproven []*dialled, count uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for one, proven := range d.all {
-		if !proven {
-			unproven = append(unproven, one)
-		}
-	}
-	return unproven, d.count.Load()
-}
-
-// prove notes that connections lead to the right cluster.
-func (d *dials) prove(all []*dialled) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, one := range all {
-		if _, open := d.all[one]; open {
-			d.all[one] = true
-		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (i *Identity) Check(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	unproven, dialled := i.dials.open()
+	dialled := i.dials.count.Load()
 	proven := !i.dials.uncounted && dialled == i.proven.Load()
 	switch {
 	case time.Since(i.unread) < identityPause:
@@ -111,7 +111,6 @@ func (i *Identity) Check(ctx context.Context) error {
 		return nil
 	case apierrors.IsNotFound(err) && i.uid == "":
 		i.asked = began // there may be clusters without it
-		i.dials.prove(unproven)
 		i.proven.Store(dialled)
 		return nil
 	case err != nil && ctx.Err() != nil:
@@ -129,7 +128,6 @@ func (i *Identity) Check(ctx context.Context) error {
 		i.dials.closeAll()
 		return i.err
 	}
-	i.dials.prove(unproven)
 	i.proven.Store(dialled)
 	i.known.Store(true)
 	return nil

@@ -173,15 +173,12 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 		contentType, after, of string
 		want                   time.Duration
 	}{
-		"text":             {429, "text/plain", "7", "Too many requests, please try again later.", 7 * time.Second},
-		"status":           {429, "application/json", "7", status, 7 * time.Second},
-		"status only":      {429, "application/json", "", withDetails, 7 * time.Second},
-		"header is longer": {429, "application/json", "9", withDetails, 9 * time.Second},
-		"HTML of a proxy":  {503, "text/html", "7", "<html>", 7 * time.Second},
-		"date":             {503, "text/html", "Sat, 01 Jan 2000 00:00:07 GMT", "<html>", 7 * time.Second},
-		"a day":            {429, "text/plain", "86400", "", kube.MaxRetryAfter},
-		"none":             {500, "text/plain", "", "", 0},
-		"no number":        {500, "text/plain", "soon", "", 0},
+		"text":            {429, "text/plain", "7", "Too many requests, please try again later.", 7 * time.Second},
+		"status only":     {429, "application/json", "", withDetails, 7 * time.Second},
+		"HTML of a proxy": {503, "text/html", "7", "<html>", 7 * time.Second},
+		"a day":           {429, "text/plain", "86400", "", kube.MaxRetryAfter},
+		"none":            {500, "text/plain", "", "", 0},
+		"no number":       {500, "text/plain", "soon", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,8 @@ package event
 import (
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 const (
@@ -151,7 +152,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 		if a.bare {
 			dst = append(dst, a.text...)
 		} else {
-			dst = appendQuoted(dst, a.text)
+			dst = jsonend.AppendString(dst, a.text)
 		}
 	}
 	if e.Data != nil {
@@ -224,30 +225,6 @@ func percentEncode(s string, plain func(byte) bool) string {
 		}
 	}
 	return string(b)
-}
-
-// appendQuoted appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
-// encoding/json.
-func appendQuoted(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			r, size := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += size
-			continue
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-		i++
-	}
-	return append(dst, '"')
 }
 
 // FormatTime renders a time as in events: RFC 3339 in UTC with microseconds.

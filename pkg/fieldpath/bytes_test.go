@@ -131,16 +131,3 @@ func TestWalk(t *testing.T) {
 		t.Error("two places have one location")
 	}
 }
-
-func TestText(t *testing.T) {
-	for value, want := range map[string]string{`"a"`: "a", `""`: "", `"\u0061\"\n"`: "a\"\n", `"\ud800"`: "\ufffd", `"é"`: "é"} {
-		if got, ok := fieldpath.Text([]byte(value)); !ok || string(got) != want {
-			t.Errorf("%s: %q, %v", value, got, ok)
-		}
-	}
-	for _, value := range []string{"1", "{}", "null", ""} {
-		if _, ok := fieldpath.Text([]byte(value)); ok {
-			t.Errorf("%s is no text", value)
-		}
-	}
-}

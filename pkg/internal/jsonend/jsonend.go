@@ -1,14 +1,16 @@
 // Package jsonend finds the ends of values in JSON without white space outside of strings,
-// without decoding it. For other input the ends are undefined, or [None], but in bounds: the
-// package checks the bounds, not the grammar.
+// without decoding it, and decodes and writes strings. For other input the ends are undefined, or
+// [None], but in bounds: the package checks the bounds, not the grammar.
 //
-// Packages event, fieldpath and change use it. It imports the standard library only, has no state
-// and is safe for concurrent use.
+// It imports the standard library only, has no state and is safe for concurrent use.
 package jsonend
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"math/bits"
+	"unicode/utf8"
 )
 
 // None is the end of what has none in the data.
@@ -88,4 +90,48 @@ func nested(data []byte, i int) int {
 		i++
 	}
 	return None
+}
+
+// Decode returns the text of a JSON string with its quotes, and false for any other value. It
+// aliases value if that has no escapes.
+func Decode(value []byte) ([]byte, bool) {
+	if len(value) == 0 || value[0] != '"' {
+		return nil, false
+	}
+	if bytes.IndexByte(value, '\\') < 0 {
+		return value[1 : len(value)-1], true
+	}
+	var s string
+	if json.Unmarshal(value, &s) != nil {
+		return value, true // which does not happen: it is valid
+	}
+	return []byte(s), true
+}
+
+// AppendString appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
+// encoding/json.
+func AppendString[T string | []byte](dst []byte, text T) []byte {
+	return append(AppendInside(append(dst, '"'), text), '"')
+}
+
+// AppendInside is AppendString without the quotes.
+func AppendInside[T string | []byte](dst []byte, text T) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(string(text[i:min(len(text), i+utf8.UTFMax)]))
+			dst = utf8.AppendRune(dst, r)
+			i += size - 1
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
 }

@@ -133,3 +133,31 @@ func checkCut(t *testing.T, data []byte, from, end int) {
 		}
 	}
 }
+
+func TestDecode(t *testing.T) {
+	for value, want := range map[string]string{`"a"`: "a", `""`: "", `"\u0061\"\n"`: "a\"\n", `"\ud800"`: "\ufffd", `"é"`: "é"} {
+		if got, ok := jsonend.Decode([]byte(value)); !ok || string(got) != want {
+			t.Errorf("%s: %q, %v", value, got, ok)
+		}
+	}
+	for _, value := range []string{"1", "{}", "null", ""} {
+		if _, ok := jsonend.Decode([]byte(value)); ok {
+			t.Errorf("%s is no text", value)
+		}
+	}
+}
+
+// FuzzAppendString holds that encoding/json reads what was written, and finds the end of it.
+func FuzzAppendString(f *testing.F) {
+	for _, seed := range []string{"", "a\"\\/b", "\x00\n\t\x1f\x7f", "é\u2028😀", "a\xffb\xc3", "\xf0\x9f\x98"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := jsonend.AppendString([]byte("x"), text)[1:]
+		want := string([]rune(text)) // U+FFFD for each byte that is not UTF-8
+		var read string
+		if err := json.Unmarshal(got, &read); err != nil || read != want || !bytes.Equal(got, jsonend.AppendString(nil, []byte(text))) {
+			t.Errorf("%q: %s, read as %q (%v)", text, got, read, err)
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"unicode/utf8"
 
-	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
@@ -41,7 +40,7 @@ func (c child) key(data []byte) []byte {
 	if !c.escapes {
 		return quoted[1 : len(quoted)-1]
 	}
-	decoded, _ := fieldpath.Text(quoted)
+	decoded, _ := jsonend.Decode(quoted)
 	return decoded
 }
 
@@ -56,7 +55,7 @@ func isKey(data []byte, c child, other []byte, d child) bool {
 // sameText reports whether two strings, which are not written alike, say the same. What
 // decodes to U+FFFD does not say: half a surrogate pair does, whichever it is.
 func sameText(value, other []byte) bool {
-	x, _ := fieldpath.Text(value)
-	y, _ := fieldpath.Text(other)
+	x, _ := jsonend.Decode(value)
+	y, _ := jsonend.Decode(other)
 	return bytes.Equal(x, y) && !bytes.ContainsRune(x, utf8.RuneError)
 }

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Set is what is different between two objects. It does not change.
@@ -102,7 +102,7 @@ func (s *Set) AppendPaths(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendEscaped(append(dst, '"'), text), '"')
+		dst = jsonend.AppendString(dst, text)
 	}
 	return append(dst, ']')
 }
@@ -156,9 +156,9 @@ func (s *Set) appendPointer(dst []byte, at int) []byte {
 	for rest := p.key; ; {
 		i := bytes.IndexAny(rest, "~/")
 		if i < 0 {
-			return appendEscaped(dst, rest)
+			return jsonend.AppendInside(dst, rest)
 		}
-		dst = appendEscaped(dst, rest[:i])
+		dst = jsonend.AppendInside(dst, rest[:i])
 		if rest[i] == '~' {
 			dst = append(dst, "~0"...)
 		} else {
@@ -166,27 +166,4 @@ func (s *Set) appendPointer(dst []byte, at int) []byte {
 		}
 		rest = rest[i+1:]
 	}
-}
-
-// appendEscaped appends text as it stands inside the quotes of a JSON string.
-func appendEscaped(dst, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	for len(text) > 0 {
-		c := text[0]
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-		default:
-			r, size := utf8.DecodeRune(text)
-			dst = utf8.AppendRune(dst, r)
-			text = text[size:]
-			continue
-		}
-		text = text[1:]
-	}
-	return dst
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 const (
@@ -46,7 +47,7 @@ func (r *Redactor) redact(dst []byte, o Object, s *jsonscan.Secret, value []byte
 	kind := "whole"
 	if !s.Whole {
 		kind = "value"
-		value = jsonscan.Unescape(make([]byte, 0, len(value)), value[1:len(value)-1])
+		value, _ = jsonend.Decode(value)
 	}
 	dst = r.hash(append(dst, '"'), o, kind, s.Field, s.Key, value)
 	return append(dst, '"')
@@ -86,7 +87,7 @@ func made(text []byte) bool {
 func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
 	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) []byte {
 		kind, value := "json", m.Value
-		if text, ok := fieldpath.Text(m.Value); ok {
+		if text, ok := jsonend.Decode(m.Value); ok {
 			kind, value = "text", text
 		}
 		if again && kind == "text" && made(value) {
@@ -104,7 +105,7 @@ func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
 
 // hideInside replaces what the patterns find in a string.
 func (s *Shape) hideInside(left *budget, dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
-	text, _ := fieldpath.Text(m.Value)
+	text, _ := jsonend.Decode(m.Value)
 	found := s.find(left, text, again)
 	if len(found) == 0 || slices.ContainsFunc(s.identity, func(at []byte) bool { return bytes.Equal(at, m.Location) }) {
 		return dst, false
@@ -116,5 +117,5 @@ func (s *Shape) hideInside(left *budget, dst []byte, m fieldpath.Match, o Object
 		next = s.redactor.hash(next, o, "match", string(m.Location), "", text[f.from:f.to])
 		from = f.to
 	}
-	return appendString(dst, append(next, text[from:]...)), true
+	return jsonend.AppendString(dst, append(next, text[from:]...)), true
 }

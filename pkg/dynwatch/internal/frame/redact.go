@@ -7,6 +7,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // plainAnnotations are annotations of Secrets whose values stay: names, times and
@@ -131,7 +132,7 @@ func (s *Shape) hideSecret(object []byte, o Object) []byte {
 		key := m.Location[len(fieldpath.Location(strings.Split(field, ".")...)):]
 		_, length := binary.Uvarint(key)
 		key = key[length:]
-		text, is := fieldpath.Text(m.Value)
+		text, is := jsonend.Decode(m.Value)
 		if is && made(text) || field == annotationsField && s.redactor.plain.has(key) {
 			return append(dst, m.Value...)
 		}

@@ -1,8 +1,6 @@
 package frame
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/informd/informd/internal/search"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Shape is what becomes of normalised objects by the rules of their resource: what they
@@ -85,7 +84,7 @@ func (s *Shape) Shows(member []byte) bool {
 	}
 	shows, left := true, newBudget()
 	r := fieldpath.Rewriter{Text: func(dst []byte, m fieldpath.Match) ([]byte, bool) {
-		text, _ := fieldpath.Text(m.Value)
+		text, _ := jsonend.Decode(m.Value)
 		shows = shows && len(s.find(left, text, false)) == 0
 		return dst, false
 	}}
@@ -195,15 +194,6 @@ func insideHash(text []byte, one stretch) bool {
 		}
 	}
 	return false
-}
-
-// appendString appends text as a JSON string.
-func appendString(dst, text []byte) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(string(text)) // a string always marshals
-	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
 // buffers are where an object is shaped, used again for the next one.

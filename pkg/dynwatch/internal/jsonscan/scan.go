@@ -248,7 +248,7 @@ func (s *Scanner) escape(i int) int {
 		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 			return i + 2
 		case 'u':
-			if hex4(s.Data[i+2:]) >= 0 {
+			if isHex(s.Data[i+2:]) {
 				return i + 6
 			}
 		}

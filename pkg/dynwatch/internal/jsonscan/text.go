@@ -3,7 +3,6 @@ package jsonscan
 import (
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -55,73 +54,15 @@ func plain(data []byte, i int) int {
 	return i
 }
 
-// Unescape appends the text of a JSON string, given without its quotes and known
-// to be valid, to dst. Half a surrogate pair becomes U+FFFD, as encoding/json has
-// it.
-func Unescape(dst, s []byte) []byte {
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			dst = append(dst, s[i])
-			i++
-			continue
-		}
-		c := s[i+1]
-		i += 2
-		if c != 'u' {
-			dst = append(dst, escaped(c))
-			continue
-		}
-		r := hex4(s[i:])
-		i += 4
-		if utf16.IsSurrogate(r) {
-			pair := rune(utf8.RuneError)
-			if i+6 <= len(s) && s[i] == '\\' && s[i+1] == 'u' {
-				pair = utf16.DecodeRune(r, hex4(s[i+2:]))
-			}
-			if r = pair; r != utf8.RuneError {
-				i += 6
-			}
-		}
-		dst = utf8.AppendRune(dst, r)
-	}
-	return dst
-}
-
-// escaped returns what a backslash and c stand for.
-func escaped(c byte) byte {
-	switch c {
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return c // a quote, a backslash, a slash
-}
-
-// hex4 reads four hexadecimal digits. It returns -1 if s begins with anything else.
-func hex4(s []byte) rune {
+// isHex reports whether s begins with four hexadecimal digits.
+func isHex(s []byte) bool {
 	if len(s) < 4 {
-		return -1
+		return false
 	}
-	var r rune
 	for _, c := range s[:4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
+		if (c < '0' || '9' < c) && (c|0x20 < 'a' || 'f' < c|0x20) {
+			return false
 		}
-		r = r<<4 | rune(c)
 	}
-	return r
+	return true
 }

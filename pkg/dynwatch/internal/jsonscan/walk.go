@@ -1,5 +1,7 @@
 package jsonscan
 
+import "github.com/informd/informd/pkg/internal/jsonend"
+
 // visitor checks one member's value, which begins at value, and returns the index
 // behind it and whether the member is to be dropped.
 type visitor func(key []byte, value int) (end int, drop bool)
@@ -85,21 +87,10 @@ func (s *Scanner) elements(i, depth int, visit func(i int) (end int)) int {
 // Decoded returns the text of the string whose opening quote is at i, which was
 // checked before. It aliases data if the string has no escapes.
 func (s *Scanner) Decoded(i int) []byte {
-	end := i + 1
-	escapes := false
-	for {
-		end = plain(s.Data, end)
-		switch c := s.Data[end]; {
-		case c == '"':
-			if text := s.Data[i+1 : end]; !escapes {
-				return text
-			}
-			return Unescape(make([]byte, 0, end-i), s.Data[i+1:end])
-		case c == '\\':
-			escapes = true
-			end += 2
-		default:
-			end++
-		}
+	end, escapes := jsonend.Text(s.Data, i)
+	if !escapes {
+		return s.Data[i+1 : end-1]
 	}
+	text, _ := jsonend.Decode(s.Data[i:end])
+	return text
 }

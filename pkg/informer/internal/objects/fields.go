@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // rawObject is an object as JSON without white space, which the index functions of this file read.
@@ -30,7 +31,7 @@ func (f Fields) Values(obj any) (values []string, err error) {
 		return nil, fmt.Errorf("field index: %T is no object", obj)
 	}
 	f.Set.Walk(text, func(m fieldpath.Match) {
-		value, isText := fieldpath.Text(m.Value)
+		value, isText := jsonend.Decode(m.Value)
 		switch {
 		case isText:
 		case m.Value[0] == '{', m.Value[0] == '[', m.Value[0] == 'n':

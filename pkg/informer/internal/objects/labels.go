@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
@@ -75,8 +74,8 @@ func (s *labelSet) Get(label string) string {
 // Lookup implements [labels.Labels].
 func (s *labelSet) Lookup(label string) (value string, exists bool) {
 	members(s.json, func(key, rest []byte) bool {
-		if name, _ := fieldpath.Text(key); string(name) == label {
-			of, _ := fieldpath.Text(first(rest)) // nothing for null, as decoding has it
+		if name, _ := jsonend.Decode(key); string(name) == label {
+			of, _ := jsonend.Decode(first(rest)) // nothing for null, as decoding has it
 			value, exists = string(of), true
 		}
 		return !exists

@@ -34,8 +34,6 @@ type client struct {
 	socket bool
 	// closed is why it does not ask over the socket; nil if it does, or if there is none.
 	closed error
-	// wait shows that an answer takes time; see [streams.wait].
-	wait func(what string) (done func())
 }
 
 // asking makes cmd a command that asks a running informd. It adds --config, --server and
@@ -57,7 +55,6 @@ func (std streams) askingIn(cmd *cobra.Command, formats []string, ask func(ctx c
 		if err != nil {
 			return err
 		}
-		c.wait = std.wait
 		return ask(cmd.Context(), c, output, args)
 	}
 	cmd.Flags().String("server", "", "address of the running informd: unix:///path, a path, http://host:port or https://host:port (default: admin of the config)")
@@ -224,16 +221,7 @@ func refusal(status, text string) string {
 	return cmp.Or(strings.Join(lines, "\n"), status)
 }
 
-// wait shows on a terminal what a command waits for, until done is called.
-func (std streams) wait(what string) (done func()) {
-	if !isTerminal(std.err) {
-		return func() {}
-	}
-	return showProgress(std.err, what)
-}
-
 // post is do for an answer in JSON, which may take long.
 func (c client) post(ctx context.Context, path string, query url.Values, into any) error {
-	defer c.wait("informd works on " + strings.TrimPrefix(path, "/"))()
 	return c.do(ctx, http.MethodPost, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
 }

@@ -43,21 +43,20 @@ func listLettersCommand(std streams) *cobra.Command {
 	var sink string
 	cmd := &cobra.Command{
 		Use: "list", Short: "list dead letters",
-		Long:        "informd deadletters list shows one dead letter per line. -o json and -o yaml show the whole events.",
+		Long:        "informd deadletters list shows one dead letter per line. -o json shows the whole events.",
 		Example:     "informd deadletters list\ninformd deadletters list --sink hook -o json",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 	}
 	std.sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.askingIn(cmd, []string{formatTable, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
 		return c.do(ctx, http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
 			switch output.value {
 			case formatJSON:
-				return copyLines(std.out, body, func(line []byte) ([]byte, error) { return display.JSON(line), nil })
-			case formatYAML:
-				return copyLines(std.out, body, letterYAML)
-			case formatName:
-				return copyLines(std.out, body, letterName)
+				return eachLine(body, func(line []byte) error {
+					_, err := std.out.Write(display.JSON(line))
+					return err
+				})
 			default:
 				return printLetters(std.out, body)
 			}
@@ -95,7 +94,7 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 		if err := c.post(ctx, "/deadletters/"+do.command, query, &n); err != nil {
 			return err
 		}
-		return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
+		return output.show(std.out, n, func(out io.Writer) error {
 			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
 			if n.Refused > 0 && err == nil {
 				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", number(n.Refused, "dead letter", "dead letters"))
@@ -104,7 +103,7 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", number(n.Filtered, "dead letter", "dead letters"))
 			}
 			return err
-		}})
+		})
 	})
 }
 
@@ -157,31 +156,6 @@ func eachLine(body io.Reader, do func(line []byte) error) error {
 			return end
 		}
 	}
-}
-
-// copyLines copies lines of JSON in another form, without what a terminal would obey.
-func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, error)) error {
-	return eachLine(body, func(line []byte) error {
-		text, err := form(line)
-		if err != nil {
-			return fmt.Errorf("read dead letters: %w", err)
-		}
-		_, err = out.Write(text)
-		return err
-	})
-}
-
-// letterYAML is a letter as a YAML document.
-func letterYAML(line []byte) ([]byte, error) {
-	text, err := yAML(json.RawMessage(line))
-	return append([]byte("---\n"), text...), err
-}
-
-// letterName names a letter by its sink and number.
-func letterName(line []byte) ([]byte, error) {
-	var l admin.Letter
-	err := json.Unmarshal(line, &l)
-	return fmt.Appendf(nil, "%s/%d\n", visible(l.Sink), l.Number), err
 }
 
 func printLetters(out io.Writer, body io.Reader) error {

@@ -148,7 +148,7 @@ func startDocsDaemon(t *testing.T, dir string) string {
 	ctx, end := context.WithTimeout(t.Context(), time.Minute)
 	defer end()
 	for {
-		letters := exec.CommandContext(t.Context(), "informd", "deadletters", "list", "-o", "name")
+		letters := exec.CommandContext(t.Context(), "informd", "deadletters", "list", "-o", "json")
 		letters.Dir = dir
 		out, err := letters.CombinedOutput()
 		if err == nil && bytes.Count(out, []byte("\n")) == 2 {

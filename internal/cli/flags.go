@@ -21,7 +21,6 @@ const (
 	formatText  = "text"
 	formatJSON  = "json"
 	formatYAML  = "yaml"
-	formatName  = "name"
 )
 
 // format is the value of --output. It implements [pflag.Value].
@@ -56,7 +55,7 @@ func alternatives(words []string) string {
 // outputFlag adds --output with these formats to a command; the first one is the default.
 func outputFlag(cmd *cobra.Command, formats ...string) *format {
 	if len(formats) == 0 {
-		formats = []string{formatTable, formatJSON, formatYAML, formatName}
+		formats = []string{formatTable, formatJSON, formatYAML}
 	}
 	f := &format{value: formats[0], allowed: formats}
 	cmd.Flags().VarP(f, "output", "o", "output format: "+alternatives(formats))
@@ -64,38 +63,23 @@ func outputFlag(cmd *cobra.Command, formats ...string) *format {
 	return f
 }
 
-// shown is what a command shows, in each format of --output.
-type shown struct {
-	// document is the value for JSON and YAML.
-	document any
-	// table writes the text for people.
-	table func(io.Writer) error
-	// names are for scripts, one a line.
-	names []string
-}
-
-// show writes s in the format.
-func (f *format) show(out io.Writer, s shown) error {
+// show writes the document in the format; table writes its text for people.
+func (f *format) show(out io.Writer, document any, table func(io.Writer) error) error {
 	switch f.value {
 	case formatJSON:
 		e := json.NewEncoder(display.JSONWriter(out))
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return e.Encode(s.document)
+		return e.Encode(document)
 	case formatYAML:
-		text, err := yAML(s.document)
+		text, err := yAML(document)
 		if err != nil {
 			return err
 		}
 		_, err = out.Write(text)
 		return err
-	case formatName:
-		for _, name := range s.names {
-			fmt.Fprintln(out, visible(name))
-		}
-		return nil
 	default:
-		return s.table(out)
+		return table(out)
 	}
 }
 

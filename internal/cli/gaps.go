@@ -34,10 +34,10 @@ itself, and changes nothing in it.`,
 		if err != nil {
 			return err
 		}
-		gaps, ids, err := parseEvents(found.Events)
+		gaps, err := parseEvents(found.Events)
 		if err != nil {
 			return err
 		}
-		return output.show(std.out, shown{document: found, names: ids, table: func(out io.Writer) error { return printGaps(out, gaps) }})
+		return output.show(std.out, found, func(out io.Writer) error { return printGaps(out, gaps) })
 	})
 }

@@ -91,11 +91,7 @@ func historyCommand(std streams) *cobra.Command {
 revision (resourceVersion), who wrote it if the config has fieldManager, and what changed.`,
 		"informd history pods/shop/web-1\ninformd history deployments.apps/shop/web -o json")
 	return std.askingAbout(cmd, nil, func(output *format, found admin.History, events []event.Event) error {
-		s := shown{document: found, table: func(out io.Writer) error { return printHistory(out, events, found.Limit) }}
-		for i := range events {
-			s.names = append(s.names, events[i].ID)
-		}
-		return output.show(std.out, s)
+		return output.show(std.out, found, func(out io.Writer) error { return printHistory(out, events, found.Limit) })
 	})
 }
 
@@ -130,7 +126,7 @@ func getCommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.show(std.out, shown{document: document})
+		return output.show(std.out, document, nil)
 	})
 }
 
@@ -172,7 +168,7 @@ redacted. It changes nothing.`,
 		for _, note := range notes {
 			fmt.Fprintf(out, "# %s\n", visible(note))
 		}
-		return output.show(std.out, shown{document: manifest})
+		return output.show(std.out, manifest, nil)
 	})
 }
 
@@ -216,20 +212,20 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 	if len(found.Events) == 0 {
 		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), errUnknown)
 	}
-	events, _, err = parseEvents(found.Events)
+	events, err = parseEvents(found.Events)
 	return found, events, err
 }
 
-// parseEvents returns events of the journal, and their ids.
-func parseEvents(texts []json.RawMessage) (events []event.Event, ids []string, err error) {
-	for _, text := range texts {
-		e, err := event.ParseJSON(text)
-		if err != nil {
-			return nil, nil, err
+// parseEvents returns events of the journal.
+func parseEvents(texts []json.RawMessage) ([]event.Event, error) {
+	events := make([]event.Event, len(texts))
+	for i, text := range texts {
+		var err error
+		if events[i], err = event.ParseJSON(text); err != nil {
+			return nil, err
 		}
-		events, ids = append(events, e), append(ids, e.ID)
 	}
-	return events, ids, nil
+	return events, nil
 }
 
 // past asks the running informd for what its journal has. If none runs, read uses the journal of the config.
@@ -242,7 +238,6 @@ func (std streams) past(ctx context.Context, cmd *cobra.Command, c client, path 
 	if err != nil {
 		return errors.Join(away, err)
 	}
-	defer std.wait("no informd runs with this config; reading its journal")()
 	if err = read(own); err == nil || errors.Is(err, admin.ErrUnknown) {
 		return err
 	}

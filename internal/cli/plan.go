@@ -38,19 +38,10 @@ informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
 				return err
 			}
 			p := newPlanReport(c.Cluster, server, planned)
-			return errors.Join(output.show(std.out, shownPlan(p)), p.Failure())
+			return errors.Join(output.show(std.out, p, func(out io.Writer) error { return printPlan(out, p) }), p.Failure())
 		},
 	}
 	configFlag(cmd)
 	output = outputFlag(cmd)
 	return cmd
-}
-
-// shownPlan is the plan in each format.
-func shownPlan(p *planReport) shown {
-	s := shown{document: p, table: func(out io.Writer) error { return printPlan(out, p) }}
-	for i := range p.Targets {
-		s.names = append(s.names, p.Targets[i].Target)
-	}
-	return s
 }

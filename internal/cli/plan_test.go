@@ -42,11 +42,11 @@ func mixedPlan() dynwatch.WatchPlan {
 }
 
 func showPlan(out io.Writer, output string, p *planReport) error {
-	return (&format{value: output}).show(out, shownPlan(p))
+	return (&format{value: output}).show(out, p, func(out io.Writer) error { return printPlan(out, p) })
 }
 
 func TestPlanOutputs(t *testing.T) {
-	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
+	for _, output := range []string{formatTable, formatJSON, formatYAML} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
 			if err := showPlan(&out, output, newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
@@ -76,7 +76,7 @@ func TestPlanIsHarmless(t *testing.T) {
 		return dynwatch.WatchPlan{Targets: []dynwatch.TargetPlan{{Name: x, Version: x, Kind: x, State: dynwatch.Forbidden, Reason: x, ResourceVersion: 1}}}
 	}
 	lines := make(map[string]int)
-	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
+	for _, output := range []string{formatTable, formatJSON, formatYAML} {
 		for _, text := range []string{"plain", x} {
 			var out bytes.Buffer
 			if err := showPlan(&out, output, newPlanReport(text, text, hostile(text))); err != nil {

@@ -31,26 +31,19 @@ informd reloads the config on its own when the file changes.`,
 		for _, w := range done.Warnings {
 			fmt.Fprintln(std.err, "warning:", visible(w))
 		}
-		return output.show(std.out, reloadShown(&done))
+		return output.show(std.out, &done, func(out io.Writer) error { return printReload(out, &done) })
 	})
 }
 
-func reloadShown(done *admin.Reload) shown {
-	s := shown{document: done}
+func printReload(out io.Writer, done *admin.Reload) error {
+	if len(done.Changes) == 0 {
+		fmt.Fprintf(out, "config %s reloaded: nothing changed\n", visible(done.Path))
+		return nil
+	}
+	fmt.Fprintf(out, "config %s reloaded: %s\n", visible(done.Path), number(len(done.Changes), "change", "changes"))
+	rows := [][]string{{"KIND", "NAME", "CHANGE"}}
 	for _, c := range done.Changes {
-		s.names = append(s.names, c.Kind+"/"+c.Name)
+		rows = append(rows, []string{c.Kind, c.Name, c.Change})
 	}
-	s.table = func(out io.Writer) error {
-		if len(done.Changes) == 0 {
-			fmt.Fprintf(out, "config %s reloaded: nothing changed\n", visible(done.Path))
-			return nil
-		}
-		fmt.Fprintf(out, "config %s reloaded: %s\n", visible(done.Path), number(len(done.Changes), "change", "changes"))
-		rows := [][]string{{"KIND", "NAME", "CHANGE"}}
-		for _, c := range done.Changes {
-			rows = append(rows, []string{c.Kind, c.Name, c.Change})
-		}
-		return printTable(out, rows)
-	}
-	return s
+	return printTable(out, rows)
 }

@@ -61,7 +61,7 @@ status shows pending ones.`,
 		if outcomes == nil {
 			return failed
 		}
-		return errors.Join(failed, output.show(std.out, resnapshotsShown(outcomes)), incomplete(outcomes))
+		return errors.Join(failed, output.show(std.out, outcomes, func(out io.Writer) error { return printResnapshots(out, outcomes) }), incomplete(outcomes))
 	})
 }
 
@@ -75,21 +75,14 @@ func incomplete(outcomes []admin.Resnapshot) error {
 	return nil
 }
 
-func resnapshotsShown(outcomes []admin.Resnapshot) shown {
-	s := shown{document: outcomes}
+func printResnapshots(out io.Writer, outcomes []admin.Resnapshot) error {
+	rows := [][]string{{"TARGET", "OBJECTS", "RUN", "ERROR"}}
 	for _, o := range outcomes {
-		s.names = append(s.names, o.Target)
-	}
-	s.table = func(out io.Writer) error {
-		rows := [][]string{{"TARGET", "OBJECTS", "RUN", "ERROR"}}
-		for _, o := range outcomes {
-			objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
-			if o.Error != "" && o.Objects == 0 {
-				objects, run = "-", "-" // nothing was emitted
-			}
-			rows = append(rows, []string{o.Target, objects, run, o.Error + o.Pending})
+		objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
+		if o.Error != "" && o.Objects == 0 {
+			objects, run = "-", "-" // nothing was emitted
 		}
-		return align(out, rows)
+		rows = append(rows, []string{o.Target, objects, run, o.Error + o.Pending})
 	}
-	return s
+	return align(out, rows)
 }

@@ -39,7 +39,7 @@ back too, and it gets the events when it works again.`,
 		if err := c.post(ctx, "/rewind", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
 			return err
 		}
-		return output.show(std.out, shown{document: &r, names: []string{"sink/" + sink}, table: func(out io.Writer) error { return printRewind(out, sink, &r) }})
+		return output.show(std.out, &r, func(out io.Writer) error { return printRewind(out, sink, &r) })
 	})
 }
 

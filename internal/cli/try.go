@@ -46,7 +46,7 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 			if err != nil {
 				return err
 			}
-			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return printTrial(out, t) }})
+			err = output.show(std.out, t, func(out io.Writer) error { return printTrial(out, t) })
 			if !t.Received() {
 				err = errors.Join(err, errNobody)
 			}

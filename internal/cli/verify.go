@@ -45,34 +45,14 @@ re-snapshot, and nats stream purge --subject removes the event.`,
 			if err := c.post(ctx, "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
 				return err
 			}
-			return errors.Join(sinkOutcome(&verdict), output.show(std.out, sinkVerdictShown(&verdict)))
+			return errors.Join(sinkOutcome(&verdict), output.show(std.out, &verdict, func(out io.Writer) error { return printSinkVerdict(out, &verdict) }))
 		}
 		var verdicts []admin.Verdict
 		if err := c.post(ctx, "/verify", nil, &verdicts); err != nil {
 			return err
 		}
-		return errors.Join(outcome(verdicts), output.show(std.out, verdictsShown(verdicts)))
+		return errors.Join(outcome(verdicts), output.show(std.out, verdicts, func(out io.Writer) error { return printVerdicts(out, verdicts) }))
 	})
-}
-
-// verdictsShown is the outcome per target; its names are those of targets that differ.
-func verdictsShown(verdicts []admin.Verdict) shown {
-	s := shown{document: verdicts, table: func(out io.Writer) error { return printVerdicts(out, verdicts) }}
-	for _, v := range verdicts {
-		if v.Divergences > 0 {
-			s.names = append(s.names, v.Target)
-		}
-	}
-	return s
-}
-
-// sinkVerdictShown is the outcome of a sink; its names are those of objects that differ.
-func sinkVerdictShown(v *admin.SinkVerdict) shown {
-	s := shown{document: v, table: func(out io.Writer) error { return printSinkVerdict(out, v) }}
-	for _, d := range v.Examples {
-		s.names = append(s.names, d.Object)
-	}
-	return s
 }
 
 func sinkOutcome(v *admin.SinkVerdict) error {

@@ -199,8 +199,6 @@ func (e *Event) AppendHeaders(add func(name, value string)) {
 	}
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // headerValue percent-encodes the characters that the CloudEvents HTTP binding names:
 // space, double quote, percent, and everything outside printable ASCII.
 func headerValue(s string) string {
@@ -216,12 +214,13 @@ func plainInHeader(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c !=
 
 // percentEncode replaces every byte that is not plain by %XX.
 func percentEncode(s string, plain func(byte) bool) string {
+	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(s)+16)
 	for i := range len(s) {
 		if c := s[i]; plain(c) {
 			b = append(b, c)
 		} else {
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = append(b, '%', hex[c>>4], hex[c&15])
 		}
 	}
 	return string(b)

@@ -100,29 +100,10 @@ const (
 	MemberPatch   = "patch"
 )
 
-// WithoutChanges returns data without the members that say how the object has changed:
-// data itself, if it has none of them.
-func WithoutChanges(data []byte) []byte {
-	var stay []Member
-	e, dropped := Event{Data: data}, false
-	rest := e.eachMember(func(m Member) {
-		switch m.Name {
-		case MemberOld, MemberChanged, MemberPatch:
-			dropped = true
-		default:
-			stay = append(stay, m)
-		}
-	})
-	if rest == nil || !dropped {
-		return data
-	}
-	return AddMembers(append([]byte{'{'}, rest...), stay...)
-}
-
 // Object returns the normalised object inside Data, or nil if there is none.
 // The result aliases Data and must not be changed.
 func (e *Event) Object() []byte {
-	members := e.members()
+	members := e.eachMember(func(Member) {})
 	if !bytes.HasPrefix(members, []byte(dataOpen[1:])) {
 		return nil
 	}
@@ -146,11 +127,6 @@ func (e *Event) Member(name string) []byte {
 		}
 	})
 	return value
-}
-
-// members returns Data behind the members of [AddMembers].
-func (e *Event) members() []byte {
-	return e.eachMember(func(Member) {})
 }
 
 // eachMember calls visit for each member of [AddMembers] and returns the rest of Data.

@@ -171,29 +171,6 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestWithoutChanges: what says how an object has changed goes, and nothing else.
-func TestWithoutChanges(t *testing.T) {
-	object := event.CloseData(append(event.OpenData(nil), `{"old":1}`...))
-	changes := []event.Member{
-		{Name: event.MemberOld, Value: []byte(`{"a":1}`)},
-		{Name: event.MemberChanged, Value: []byte(`["a"]`)},
-		{Name: event.MemberPatch, Value: []byte(`[]`)},
-	}
-	other := event.Member{Name: "owner", Value: []byte(`{"kind":"Deployment"}`)}
-	for name, test := range map[string]struct{ data, want []byte }{
-		"none":       {object, object},
-		"all":        {event.AddMembers(object, changes...), object},
-		"and others": {event.AddMembers(object, append(changes, other)...), event.AddMembers(object, other)},
-		"identity":   {event.IdentityData(), event.IdentityData()},
-		"no data":    {nil, nil},
-		"foreign":    {[]byte(`{"old":1}`), []byte(`{"old":1}`)},
-	} {
-		if got := event.WithoutChanges(test.data); !bytes.Equal(got, test.want) {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-	}
-}
-
 func TestObjectOfNone(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nil":      nil,

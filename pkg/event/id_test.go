@@ -50,20 +50,6 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-// TestRunAndEpochOfEarlierVersions: messages of earlier versions have them in the id alone.
-func TestRunAndEpochOfEarlierVersions(t *testing.T) {
-	e := deployment(event.Snapshot)
-	e.ID, e.Epoch = event.ObjectID(e.UID, 12345, 2), 2
-	e.SetRun(1700000000)
-	h := headers(&e)
-	delete(h, "ce-run")
-	delete(h, "ce-epoch")
-	got, err := parse(h)
-	if err != nil || got.Run != 1700000000 || got.Epoch != 2 {
-		t.Errorf("run %d, epoch %d (%v)", got.Run, got.Epoch, err)
-	}
-}
-
 // TestRunsRise: no two are the same, however fast they are asked for.
 func TestRunsRise(t *testing.T) {
 	var runs event.Runs

@@ -3,8 +3,8 @@ package event
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,9 +41,6 @@ func ParseHeaders(header func(name string) string) (Event, error) {
 	if e.ID == "" || p.text("ce-type") != e.Type() {
 		return Event{}, errNoEvent
 	}
-	if e.Run == 0 && e.Epoch == 0 {
-		_, e.Run, e.Epoch = ParseID(e.ID) // earlier versions wrote them into the id alone
-	}
 	if !e.Op.Control() {
 		e.Target = GroupOrCore(e.Group) + "/" + e.Resource
 	}
@@ -66,11 +63,7 @@ type headerParser struct {
 }
 
 func (p *headerParser) text(name string) string {
-	raw := p.header(name)
-	if !strings.Contains(raw, "%") {
-		return raw
-	}
-	text, err := percentDecode(raw)
+	text, err := url.PathUnescape(p.header(name))
 	p.fail(name, err)
 	return text
 }
@@ -95,25 +88,4 @@ func (p *headerParser) fail(name string, err error) {
 	if err != nil && p.err == nil {
 		p.err = fmt.Errorf("header %s: %w", name, err)
 	}
-}
-
-// percentDecode reverses percentEncode.
-func percentDecode(s string) (string, error) {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b = append(b, s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", fmt.Errorf("%q: cut escape", s)
-		}
-		code, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", fmt.Errorf("%q: bad escape: %w", s, err)
-		}
-		b = append(b, byte(code))
-		i += 2
-	}
-	return string(b), nil
 }

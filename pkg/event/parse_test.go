@@ -74,9 +74,9 @@ func TestParseHeadersRefuses(t *testing.T) {
 		"no time":     {"ce-time", "", "header ce-time"},
 		"no number":   {"ce-resourceversion", "x", "header ce-resourceversion"},
 		"negative":    {"ce-ordinal", "-1", "header ce-ordinal"},
-		"cut escape":  {"ce-name", "a%2", "cut escape"},
-		"bad escape":  {"ce-name", "%zz", "bad escape"},
-		"sign in hex": {"ce-name", "%+1", "bad escape"},
+		"cut escape":  {"ce-name", "a%2", "header ce-name"},
+		"bad escape":  {"ce-name", "%zz", "header ce-name"},
+		"sign in hex": {"ce-name", "%+1", "header ce-name"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

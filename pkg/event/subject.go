@@ -3,6 +3,7 @@ package event
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -46,28 +47,14 @@ func plainInToken(c byte) bool {
 
 // UnescapeToken reverses [EscapeToken]. It fails for tokens that EscapeToken cannot produce.
 func UnescapeToken(token string) (string, error) {
-	b := make([]byte, 0, len(token))
-	for i := 0; i < len(token); i++ {
-		switch c := token[i]; {
-		case c == '_':
-			b = append(b, '.')
-		case c == '%':
-			if i+2 >= len(token) {
-				return "", fmt.Errorf("unescape %q: cut escape", token)
-			}
-			hi, lo := strings.IndexByte(upperHex, token[i+1]), strings.IndexByte(upperHex, token[i+2])
-			if hi < 0 || lo < 0 || plainInToken(byte(hi<<4|lo)) {
-				return "", fmt.Errorf("unescape %q: bad escape %q", token, token[i:i+3])
-			}
-			b = append(b, byte(hi<<4|lo))
-			i += 2
-		case c != '.' && plainInToken(c):
-			b = append(b, c)
-		default:
-			return "", fmt.Errorf("unescape %q: byte %q is never in a token", token, c)
-		}
+	s, err := url.PathUnescape(strings.ReplaceAll(token, "_", "."))
+	if err == nil && EscapeToken(s) != token {
+		err = errors.New("EscapeToken does not produce it")
 	}
-	return string(b), nil
+	if err != nil {
+		return "", fmt.Errorf("unescape token %q: %w", token, err)
+	}
+	return s, nil
 }
 
 // ValidatePrefix checks that a configured subject prefix is one or more plain

@@ -118,7 +118,7 @@ func TestCoreInMatch(t *testing.T) {
 		if _, err := parseWith(body("changed: [status.phase]")); err != nil {
 			t.Errorf("group %s: %v", group, err)
 		}
-		if _, err := parseWith(body("condition: object.spec.x == 1")); !strings.Contains(text(err), "never true") {
+		if _, err := parseWith(body("condition: object.spec.x == 1")); !strings.Contains(text(err), "no event that it matches has") {
 			t.Errorf("group %s: a condition that is never true: %v", group, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,45 +10,69 @@ import (
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
-// checkCuts is about an expression that reads what keep, omit or mode takes out of the
-// objects. One that can be true of no entry's objects is refused; where it can be true,
-// and fails for the objects of one, that is worth a warning.
-func (r *checker) checkCuts(m config.Match, x *when.Expression, path string, resources []config.Resource) {
+// checkReads is about an expression that reads what events do not have, because keep, omit or mode takes it out
+// of the objects, or changes lacks oldObject. If no event that the match selects has it, the expression is refused.
+// If those of one entry do not, and the expression does not ask first, it fails for them, which is worth a warning.
+func (r *checker) checkReads(m config.Match, x *when.Expression, path string, resources []config.Resource) {
 	if !r.named(resources) {
 		return
 	}
-	var refusal, warning func()
-	possible := false
+	var selected []selectedEntry
 	for i, one := range resources {
 		if !one.MayBe(m.Group, m.Resource) {
 			continue
 		}
 		at := config.Index("resources", i)
 		cuts, ok := r.cutsOf(one, at)
-		if !ok {
+		if !ok || r.Bad(at+".changes") {
 			return
 		}
-		holds, fails, read := x.Without(func(keys []string) bool { return cuts(keys) != "" })
-		possible = possible || holds || read == nil
-		if read != nil && refusal == nil {
-			refusal = func() {
+		selected = append(selected, selectedEntry{at: at, cuts: cuts, old: slices.Contains(one.Changes, config.ChangesOldObject)})
+	}
+	var warn func()
+	for _, read := range x.Reads() {
+		var lacking []string // entries
+		what, why := "", ""  // of the first one
+		for _, one := range selected {
+			if lacks, reason := one.lacks(read); reason != "" {
+				lacking, what, why = append(lacking, one.at), cmp.Or(what, lacks), cmp.Or(why, reason)
+			}
+		}
+		switch {
+		case len(lacking) == 0:
+		case len(lacking) == len(selected):
+			place, begin := r.inExpression(m.Condition, path, read.Line, read.Col, "")
+			r.Add(place, path, "%sno event that it matches has %s: %s", begin, what, why)
+			return
+		case warn == nil && !read.Asked && !read.Old:
+			warn = func() {
 				place, begin := r.inExpression(m.Condition, path, read.Line, read.Col, "")
-				r.Add(place, path, "%sno event that it matches has %s, so that it is never true: %s", begin, pathOf(read.Keys), cuts(read.Keys))
-			}
-		}
-		if fails != nil && warning == nil {
-			warning = func() {
-				place, begin := r.inExpression(m.Condition, path, fails.Line, fails.Col, "")
-				r.Warn(place, path, "%sevents of %s do not have %s, so that it fails for them unless it asks with has() first: %s", begin, at, pathOf(fails.Keys), cuts(fails.Keys))
+				r.Warn(place, path, "%sevents of %s do not have %s, so that it fails for them unless it asks with has() first: %s",
+					begin, lacking[0], what, why)
 			}
 		}
 	}
+	if warn != nil {
+		warn()
+	}
+}
+
+// selectedEntry is an entry of resources that a match selects.
+type selectedEntry struct {
+	at   string
+	cuts func(keys []string) string
+	old  bool // its events have oldObject
+}
+
+// lacks returns what of a read the objects of the entry do not have, and why, "" if they may have it.
+func (e selectedEntry) lacks(read when.Read) (what, why string) {
 	switch {
-	case !possible && refusal != nil:
-		refusal()
-	case warning != nil:
-		warning()
+	case read.Old && !e.old:
+		return config.ChangesOldObject, "add oldObject to the changes of " + e.at
+	case len(read.Keys) > 0:
+		return pathOf(read.Keys), e.cuts(read.Keys)
 	}
+	return "", ""
 }
 
 // cutsOf returns what says why the objects of an entry do not have what keys lead to, or

@@ -32,8 +32,7 @@ func (r *checker) checkWhen(m *config.Match, path string, resources []config.Res
 	x, mistakes := r.when.Compile(m.Condition)
 	if x != nil {
 		m.When = x
-		r.checkOld(*m, x, path, resources)
-		r.checkCuts(*m, x, path, resources)
+		r.checkReads(*m, x, path, resources)
 	}
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)

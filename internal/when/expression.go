@@ -24,18 +24,6 @@ type Expression struct {
 	source  *ast.SourceInfo
 }
 
-// ReadsOld reports whether the expression uses the object before the change, and
-// where it says so first, both from 1. A variable of a macro should have another name.
-func (x *Expression) ReadsOld() (line, col int, ok bool) {
-	ast.PreOrderVisit(x.expr, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.IdentKind && e.AsIdent() == oldObject && !ok {
-			line, col = place(x.source, e.ID())
-			ok = true
-		}
-	}))
-	return line, col, ok
-}
-
 // Failure says why an expression has no result for an event. It never holds
 // anything of the object.
 type Failure struct {

@@ -92,19 +92,6 @@ func TestOld(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]string{
-		`object.spec == {}`: "0:0 false",
-		`object.oldObject == "oldObject" && "oldObject" in [op]`: "0:0 false",
-		`oldObject != null`: "1:1 true",
-		"op == \"oldObject\" &&\n  object.spec != oldObject.spec": "2:18 true",
-		`[1].exists(x, x == oldObject.n)`:                         "1:20 true",
-		`[oldObject.n].exists(oldObject, oldObject == 1)`:         "1:2 true",
-	} {
-		line, col, ok := compile(t, text).ReadsOld()
-		if got := fmt.Sprintf("%d:%d %v", line, col, ok); got != want {
-			t.Errorf("%s names old at %s, want %s", text, got, want)
-		}
-	}
 }
 
 func TestMistakes(t *testing.T) {

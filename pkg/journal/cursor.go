@@ -28,10 +28,8 @@ const (
 type position struct {
 	// Seq is the committed sequence.
 	Seq uint64 `json:"seq"`
-	// Snapshot: the sink has not got all of its first snapshot. Since is where the log ended when
-	// the first attempt at it began.
-	Snapshot bool   `json:"snapshot,omitempty"`
-	Since    uint64 `json:"since,omitempty"`
+	// Snapshot: the sink has not got all of its first snapshot, of the objects at Seq.
+	Snapshot bool `json:"snapshot,omitempty"`
 	// Detached is up to where the sink may lack the events before.
 	Detached uint64 `json:"detached,omitempty"`
 	// Incomplete is up to where ends of snapshots are left out, because events before may be missing: a consumer
@@ -49,22 +47,12 @@ type position struct {
 	Note string `json:"note,omitempty"`
 }
 
-// passed is the sequence up to which the sink needs no events: what is older than its first snapshot
-// comes as states.
-func (p position) passed() uint64 {
-	if p.Snapshot {
-		return max(p.Seq, p.Since)
-	}
-	return p.Seq
-}
-
 // Cursor is the position of one reader in the log. It belongs to one goroutine. Other goroutines may
 // call Commit, Lag, Rewindable, Close, and the methods about notes, gaps and requests.
 type Cursor struct {
 	journal *Journal
 	name    string
 	opened  time.Time
-	fresh   bool          // the first snapshot begins for the first time
 	news    chan struct{} // one signal: there may be more to read
 	closed  chan struct{}
 	closing bool          // with the lock of the journal
@@ -131,14 +119,11 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	}
 	kept, known := j.log.Get(record.Cursor, sinkName+name)
 	var err error
-	switch {
-	case known:
+	if known {
 		c.position, err = decodePosition(kept.Value)
-	case start == FromNow:
+	} else {
 		c.position.Seq = j.log.Last()
-	default:
-		end := j.log.Last()
-		c.position = position{Snapshot: end > 0, Since: end}
+		c.position.Snapshot = start == FromSnapshot && c.position.Seq > 0
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open cursor %q: %w", name, err)
@@ -149,7 +134,6 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention)
 	c.position.Left = time.Time{}
 	c.position.Incomplete = max(c.position.Incomplete, j.log.Damage())
-	c.fresh = !known
 	c.next = c.position.Seq + 1
 	if err := j.register(c); err != nil {
 		return nil, err
@@ -219,13 +203,13 @@ func (c *Cursor) Commit(seq uint64) error {
 	if end := max(c.journal.log.Last(), c.next-1); seq > end {
 		return fmt.Errorf("commit %d of cursor %q: the journal ends at %d", seq, c.name, end)
 	}
-	if seq <= c.position.Seq || seq < c.floor {
+	if seq < c.floor || seq <= c.position.Seq && !c.position.Snapshot {
 		return nil
 	}
 	if c.position.Snapshot {
 		signal(c.news) // what is requested has its turn
 	}
-	c.position.Seq, c.position.Snapshot, c.position.Since = seq, false, 0
+	c.position.Seq, c.position.Snapshot = seq, false
 	c.next = max(c.next, seq+1)
 	c.settle()
 	if seq >= c.oldestSeq {
@@ -286,7 +270,7 @@ func (c *Cursor) write(p position) error {
 func (c *Cursor) durable() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(c.saved.passed(), c.position.passed())
+	return min(c.saved.Seq, c.position.Seq)
 }
 
 // saveCursors writes what cursors have committed, until ctx ends.
@@ -322,16 +306,12 @@ func (c *Cursor) Lag() Lag {
 	c.mu.Lock()
 	p, oldest := c.position, c.oldest
 	c.mu.Unlock()
-	if end <= p.Seq {
-		return Lag{}
-	}
-	skipped := c.journal.log.Skipped(p.Seq+1, end)
-	lag := Lag{Events: end - p.Seq - skipped}
+	lag := Lag{Events: max(end, p.Seq) - p.Seq - c.journal.log.Skipped(p.Seq+1, end)}
 	switch {
+	case p.Snapshot:
+		lag.Events, oldest = max(1, c.journal.log.Stats().Events), c.opened
 	case lag.Events == 0:
 		return Lag{}
-	case p.Snapshot:
-		lag.Events, oldest = max(1, min(lag.Events, c.journal.log.Stats().Events)), c.opened
 	case oldest.IsZero():
 		oldest = c.journal.log.Appended(p.Seq + 1)
 	}

@@ -79,9 +79,6 @@ func Poll(ctx context.Context, c *Cursor, limit int) ([]Entry, error) {
 	return c.poll(limit)
 }
 
-// FromLog is the part of a Read behind the look at whether a snapshot is to advance.
-func FromLog(c *Cursor, limit int) ([]Entry, error) { return c.fromLog(limit) }
-
 // UpTo is the part of a Read behind the look at what is readable.
 func UpTo(c *Cursor, to uint64) ([]Entry, error) { return c.upTo(to, 100) }
 

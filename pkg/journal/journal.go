@@ -323,10 +323,10 @@ func (j *Journal) passed() (open, all uint64, known bool) {
 	}
 	for _, p := range j.absent {
 		if time.Since(j.opened) < comeBack {
-			open = min(open, p.passed())
+			open = min(open, p.Seq)
 		}
 		if time.Since(p.Left) < j.config.DeletedRetention {
-			all = min(all, p.passed())
+			all = min(all, p.Seq)
 		}
 	}
 	return open, min(open, all), true

@@ -189,7 +189,7 @@ func (s *modelSink) sequence(entry *journal.Entry) {
 	if entry.Seq == 0 {
 		return
 	}
-	if s.got = append(s.got, entry.Seq); entry.Seq <= s.prev {
+	if s.got = append(s.got, entry.Seq); entry.Seq < s.prev || s.exact && entry.Seq == s.prev {
 		s.m.t.Errorf("step %d: %s got %d after %d", s.m.steps, s.name, entry.Seq, s.prev)
 	}
 	least, most := uint64(0), uint64(0)

@@ -100,9 +100,9 @@ func (c *Cursor) advance(limit int) (more bool, err error) {
 // dequeue returns what was read ahead and is not committed.
 func (c *Cursor) dequeue(limit int) []Entry {
 	c.mu.Lock()
-	committed := c.position.Seq
+	committed, first := c.position.Seq, c.position.Snapshot
 	c.mu.Unlock()
-	for len(c.queue) > 0 && c.queue[0].Seq != 0 && c.queue[0].Seq <= committed {
+	for !first && len(c.queue) > 0 && c.queue[0].Seq != 0 && c.queue[0].Seq <= committed {
 		c.queue = c.queue[1:]
 	}
 	n := min(limit, len(c.queue))

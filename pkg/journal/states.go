@@ -35,21 +35,18 @@ type states struct {
 	begins []Entry
 	ends   []Entry
 
-	step    step
-	deleted *wal.Reader // behind position.Since
-	places  []wal.Place
-	source  wal.Source
-	until   uint64 // the ends come when the log was read up to here
-	rests   bool   // the log has its turn
+	step   step
+	places []wal.Place
+	source wal.Source
+	until  uint64 // the ends come when the log was read up to here
+	rests  bool   // the log has its turn
 }
 
 // step is how far a snapshot is.
 type step int
 
 const (
-	stepPlan    step = iota // of a first snapshot
-	stepDeleted             // deletions since the first attempt, which may have announced the objects
-	stepBegin
+	stepBegin step = iota
 	stepStates
 	stepLog // the log up to until
 )
@@ -75,7 +72,7 @@ func newResnapshot(c *Cursor, r Resnapshot) *states {
 	}
 	of := &r.Begin[0]
 	return &states{
-		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, step: stepBegin, begins: bounds(r.Begin), ends: bounds(r.End),
+		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, begins: bounds(r.Begin), ends: bounds(r.End),
 		runOf: func(string) uint64 { return r.Run },
 		in: func(target string) bool {
 			resource, _, _ := strings.Cut(target, "@")
@@ -107,13 +104,11 @@ func (s *states) due() bool {
 	next, rewound := c.next, c.position.Until
 	c.mu.Unlock()
 	switch {
-	case s.step == stepPlan:
-		return true
 	case s.step == stepLog:
 		return next > s.until
-	case s.step == stepBegin && !s.first && next <= rewound:
+	case s.step == stepBegin && next <= rewound:
 		return false // what is read again does not show which objects exist now
-	case c.journal.log.Readable() < s.stable:
+	case c.journal.log.Readable() < max(s.stable, next-1):
 		return false // a state must not be announced that a power loss may take
 	}
 	return !s.rests
@@ -121,11 +116,8 @@ func (s *states) due() bool {
 
 // bound is how far the log may be read before the snapshot advances.
 func (s *states) bound(to uint64) uint64 {
-	switch {
-	case s.step == stepLog:
+	if s.step == stepLog {
 		return min(to, s.until)
-	case s.first && s.step < stepStates: // also if the wait has just ended: what lies behind has its own sequences
-		return min(to, s.end)
 	}
 	return to
 }
@@ -133,12 +125,8 @@ func (s *states) bound(to uint64) uint64 {
 // advance puts the next entries of the snapshot into the queue.
 func (s *states) advance(limit int) error {
 	switch s.step {
-	case stepPlan:
-		return s.plan()
-	case stepDeleted:
-		return s.advanceDeleted(limit)
 	case stepBegin:
-		s.begin()
+		return s.begin()
 	case stepStates:
 		return s.advanceStates(limit)
 	case stepLog:
@@ -147,62 +135,31 @@ func (s *states) advance(limit int) error {
 	return nil
 }
 
-// plan decides what the first snapshot has.
-func (s *states) plan() error {
+// begin announces the beginnings.
+func (s *states) begin() error {
 	c := s.cursor
-	var controls []wal.Place
+	c.mu.Lock()
+	s.end = c.next - 1
+	c.mu.Unlock()
 	for again := true; again; {
-		s.places, controls, s.end = c.journal.log.Lasts(nil)
+		var controls []wal.Place
+		s.places, controls, s.stable = c.journal.log.Lasts(s.in)
+		if !s.first {
+			break
+		}
 		err := s.findBounds(controls)
 		if again = errors.Is(err, wal.ErrGone); err != nil && !again {
 			return err
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next, c.floor, s.stable = s.end+1, s.end, s.end
-	if s.step = stepDeleted; c.fresh {
-		s.step = stepBegin
-	}
-	c.fresh = false
-	return nil
-}
-
-// advanceDeleted announces deletions that an earlier attempt of the first snapshot may need.
-func (s *states) advanceDeleted(limit int) error {
-	if s.deleted == nil {
-		c := s.cursor
+	if s.first { // its own ends stand for those of the lists that are complete
 		c.mu.Lock()
-		s.deleted = c.journal.log.NewReader(c.position.Since + 1)
+		c.position.Incomplete = max(c.position.Incomplete, s.stable)
 		c.mu.Unlock()
-	}
-	found, err := s.deleted.Next(s.end, limit)
-	if err != nil {
-		return err
-	}
-	for i := range found {
-		if found[i].Event.Op.Ends() {
-			s.cursor.queue = append(s.cursor.queue, Entry{Event: found[i].Event, Detached: true})
-		}
-	}
-	if len(found) == 0 {
-		s.deleted.Close()
-		s.deleted, s.step = nil, stepBegin
-	}
-	return nil
-}
-
-// begin announces the beginnings.
-func (s *states) begin() {
-	c := s.cursor
-	if !s.first {
-		c.mu.Lock()
-		s.end = c.next - 1
-		c.mu.Unlock()
-		s.places, _, s.stable = c.journal.log.Lasts(s.in)
 	}
 	c.queue = append(c.queue, s.begins...)
 	s.step = stepStates
+	return nil
 }
 
 // advanceStates announces some objects.
@@ -235,12 +192,8 @@ func (s *states) advanceStates(limit int) error {
 
 // close closes the files in use.
 func (s *states) close() {
-	if s == nil {
-		return
-	}
-	s.source.Close()
-	if s.deleted != nil {
-		s.deleted.Close()
+	if s != nil {
+		s.source.Close()
 	}
 }
 
@@ -276,7 +229,7 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 }
 
 // read changes what was read of the log while the snapshot is in progress. Events within the first
-// one have no sequence: a sink that breaks off begins again. What has a run of its own comes again with
+// one have no sequence: a sink that breaks off begins again, with the same events of the log. What has a run of its own comes again with
 // that of this snapshot: consumers cannot know otherwise that the object exists now.
 func (s *states) read(entries []Entry) []Entry {
 	if s.step != stepStates && s.step != stepLog {
@@ -288,7 +241,7 @@ func (s *states) read(entries []Entry) []Entry {
 		if ok = ok && e.Event.Run != s.runOf(e.Event.Target); ok {
 			again, ok = s.announce(again)
 		}
-		if s.first && e.Seq <= max(s.until, s.end) || s.first && s.step == stepStates {
+		if s.first {
 			e.Seq = 0
 		}
 		all = append(all, e)
@@ -315,7 +268,7 @@ func (s *states) finish() {
 		return
 	}
 	// There was nothing to deliver, so nobody commits.
-	c.position.Seq, c.position.Snapshot, c.position.Since = max(c.position.Seq, s.until), false, 0
+	c.position.Seq, c.position.Snapshot = s.until, false
 	signal(c.journal.dirty)
 }
 
@@ -331,7 +284,7 @@ func (s *states) findBounds(controls []wal.Place) error {
 		case err != nil:
 			return err
 		case !s.cursor.journal.config.Watched(&e.Event):
-		case e.Event.Op == event.Begin:
+		case e.Event.Op == event.Begin && e.Seq <= s.end:
 			begun[e.Event.Target] = e
 		case e.Event.Op == event.Synced:
 			synced[e.Event.Target] = e

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
 // join makes the sealed files those of the leader, and begins the active one from its start. Files of before stay
-// if the leader has the same.
+// if the leader has the same. A copy of an earlier moment of the same term stays usable meanwhile; any other one may
+// have sequences that the leader has used again.
 func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 	if err := m.closeFile(); err != nil {
 		return err
@@ -22,7 +24,19 @@ func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 		if err != nil {
 			return err // it may be gone: until it answers, the copy stays what it is
 		}
-		err = m.joinFiles(ctx, leader, term, files)
+		is := copyPartial
+		if m.state.Term == term && m.state.Is != copyPartial {
+			is = copyStale
+		}
+		if err = m.note(is, term); err == nil {
+			err = m.remove(func(name string) (bool, error) {
+				same, err := m.same(&files, name)
+				return ofLog(name) && !same, err
+			})
+		}
+		if err == nil {
+			err = m.copyMissing(ctx, leader, files)
+		}
 		if errors.Is(err, ErrNoFile) && ctx.Err() == nil {
 			continue // compaction has replaced it
 		}
@@ -32,34 +46,6 @@ func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 		m.version, m.goal, m.pending = files.Version, files.Active, nil
 		return m.begin(files.Active.Name)
 	}
-}
-
-// joinFiles has the sealed files of a list, and no others. A copy of an earlier moment of the same term stays
-// usable meanwhile. Any other one may have sequences that the leader has used again, so that goes first.
-func (m *Mirror) joinFiles(ctx context.Context, leader Leader, term int64, files Files) error {
-	m.mu.Lock()
-	earlier := m.state.Term == term && m.state.Is != copyPartial
-	if m.state.Term != term {
-		m.verified = map[string]bool{}
-	}
-	m.state.Term = term
-	m.mu.Unlock()
-	if earlier {
-		if err := m.note(copyStale); err != nil {
-			return err
-		}
-	} else {
-		if err := m.note(copyPartial); err != nil {
-			return err
-		}
-		if err := m.removeOthers(files); err != nil {
-			return err
-		}
-	}
-	if err := m.copyMissing(ctx, leader, files); err != nil {
-		return err
-	}
-	return m.removeOthers(files)
 }
 
 // errNoLog: what answers is no informd, or one of another format.
@@ -79,69 +65,55 @@ func filesOf(ctx context.Context, leader Leader) (Files, error) {
 	return files, nil
 }
 
-// removeOthers removes files that are not those of the leader.
-func (m *Mirror) removeOthers(files Files) error {
+// remove removes the files that go.
+func (m *Mirror) remove(goes func(name string) (bool, error)) error {
 	names, err := m.dir.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !ofLog(name) {
-			continue
+		is, err := goes(name)
+		if is && err == nil {
+			err = m.dir.Remove(name)
 		}
-		if f, listed := files.Find(name); listed {
-			if same, err := m.same(f); err != nil {
-				return err
-			} else if same {
-				continue
-			}
-		}
-		if err := m.dir.Remove(name); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return m.dir.Sync()
 }
 
-// copyMissing copies sealed files that are not here, or not the same. The index file of a segment, which tells
-// whether that is the same, comes behind it.
+// copyMissing copies sealed files that are not here: what is here of their names is the same. The index file of a
+// segment, which tells a later join so, comes behind it.
 func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) error {
-	var missing []File
-	for _, f := range files.Sealed {
-		if same, err := m.same(f); err != nil {
-			return err
-		} else if !same {
-			missing = append(missing, f)
-		}
+	names, err := m.dir.Names()
+	if err != nil {
+		return err
 	}
-	for _, f := range missing {
+	for _, f := range files.Sealed {
+		if slices.Contains(names, f.Name) {
+			continue
+		}
 		if err := m.copyFile(ctx, leader, f); err != nil {
 			return err
 		}
-		m.verify(f.Name)
 	}
 	return m.dir.Sync()
 }
 
-// same reports whether a sealed file is here as the leader has it. No sealed file ever changes.
-func (m *Mirror) same(f File) (bool, error) {
-	m.mu.Lock()
-	known := m.verified[f.Name]
-	m.mu.Unlock()
-	if known {
-		return true, nil
+// same reports whether a file is a sealed one that the leader has, too. No sealed file ever changes.
+func (m *Mirror) same(files *Files, name string) (bool, error) {
+	f, listed := files.Find(name)
+	if !listed {
+		return false, nil
 	}
-	n, _ := segment.ParseName(f.Name)
-	size, _, err := m.end(f.Name)
+	n, _ := segment.ParseName(name)
+	size, _, err := m.end(name)
 	if err != nil || f.Size > 0 && size != f.Size {
 		return false, err
 	}
 	_, sum, err := m.end(n.Index())
-	if err != nil || f.Sum == 0 || sum != f.Sum {
-		return false, err
-	}
-	m.verify(f.Name)
-	return true, nil
+	return f.Sum != 0 && sum == f.Sum, err
 }
 
 // end returns the size of a file, and its last four bytes as a number: 0 if there is none.
@@ -160,13 +132,6 @@ func (m *Mirror) end(name string) (size int64, sum uint32, err error) {
 	var last [4]byte
 	_, err = f.ReadAt(last[:], size-4)
 	return size, binary.LittleEndian.Uint32(last[:]), err
-}
-
-// verify notes that a file is that of the leader.
-func (m *Mirror) verify(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.verified[name] = true
 }
 
 // copyFile copies a sealed file. It has its name when it is complete and synced.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
@@ -50,24 +51,46 @@ func Open(c Config) (*Journal, error) {
 	if c.Cluster == "" {
 		return nil, errors.New("open journal: Cluster is required")
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
-	}
-	d, warning, err := disk.Open(c.Dir)
+	d, err := openDir(c.Dir, c.Logger)
 	if err != nil {
 		return nil, err
 	}
-	if warning != "" {
-		c.Logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
-	}
-	j, err := openOn(d, c, bootID())
+	j, err := openIn(d, c)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
+		return nil, err
 	}
 	if j.log.Void {
 		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
 			"dir", c.Dir, "next", "check the disk; after a power loss, see journal.sync",
 			"runbook", display.AlertRunbook("InformdJournalLostEvents"))
+	}
+	return j, nil
+}
+
+// openDir locks a directory, and makes a missing one.
+func openDir(path string, logger *slog.Logger) (*disk.Directory, error) {
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	d, warning, err := disk.Open(path)
+	if warning != "" {
+		logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
+	}
+	return d, err
+}
+
+func makeDir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
+	}
+	return nil
+}
+
+// openIn opens the journal in a directory, which it closes after an error.
+func openIn(d *disk.Directory, c Config) (*Journal, error) {
+	j, err := openOn(d, c, bootID())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
 	}
 	j.dir = d
 	j.keep()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 
@@ -28,9 +27,8 @@ type Leader interface {
 // Mirror is the copy of a leader's log in journal.dir of a follower. [Open] on that directory continues
 // the log, after Close. Follow is for one goroutine; the other methods may be called concurrently.
 type Mirror struct {
-	dir    *disk.Directory
-	logger *slog.Logger
-	boot   string
+	dir  *disk.Directory
+	boot string
 
 	// Of Follow. Term is that of the leader whose log is copied, 0 for none.
 	term    int64
@@ -43,24 +41,17 @@ type Mirror struct {
 	tidying sync.WaitGroup
 	tidied  chan error // the result of tidy; nil while none is in progress
 
-	mu       sync.Mutex
-	state    copyState
-	verified map[string]bool // the files that are those of the leader of state.Term
+	mu    sync.Mutex
+	state copyState
 }
 
 // OpenMirror locks a directory, and makes a missing one.
 func OpenMirror(path string, logger *slog.Logger) (*Mirror, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
-	}
-	d, warning, err := disk.Open(path)
+	d, err := openDir(path, logger)
 	if err != nil {
 		return nil, err
 	}
-	if warning != "" {
-		logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
-	}
-	m := &Mirror{dir: d, logger: logger, boot: bootID(), verified: map[string]bool{}}
+	m := &Mirror{dir: d, boot: bootID()}
 	if m.state, err = readCopyState(d); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -110,7 +101,7 @@ func (m *Mirror) Whole() bool {
 // Distrust has [Open] declare that the copy may lack events that sinks have.
 func (m *Mirror) Distrust() error {
 	if m.Own() || m.Whole() {
-		return m.note(copyStale)
+		return m.note(copyStale, m.state.Term)
 	}
 	return nil // it is known already
 }
@@ -174,7 +165,7 @@ func (m *Mirror) step(ctx context.Context, leader Leader) error {
 	}
 	m.offset += int64(len(c.Bytes))
 	if m.goal.Name != "" && m.reached(m.goal) { // before the next call acknowledges that
-		if err := m.note(copyWhole); err != nil {
+		if err := m.note(copyWhole, m.state.Term); err != nil {
 			return err
 		}
 		m.goal = File{}
@@ -189,7 +180,6 @@ func (m *Mirror) step(ctx context.Context, leader Leader) error {
 		if err := m.open.Sync(); err != nil {
 			return err
 		}
-		m.verify(m.name)
 		if err := m.begin(c.Next); err != nil {
 			return err
 		}
@@ -241,21 +231,12 @@ func (m *Mirror) tidy(ctx context.Context, leader Leader, files Files) error {
 	if err := m.copyMissing(ctx, leader, files); err != nil {
 		return err
 	}
-	names, err := m.dir.Names()
-	if err != nil {
-		return err
-	}
 	active, _ := segment.ParseName(files.Active.Name)
-	for _, name := range names {
+	return m.remove(func(name string) (bool, error) {
 		n, ok := segment.ParseName(name)
-		if _, listed := files.Find(name); !ok || listed || n.Number >= active.Number {
-			continue
-		}
-		if err := m.dir.Remove(name); err != nil {
-			return err
-		}
-	}
-	return nil
+		_, listed := files.Find(name)
+		return ok && !listed && n.Number < active.Number, nil
+	})
 }
 
 func (m *Mirror) closeFile() (err error) {
@@ -266,11 +247,9 @@ func (m *Mirror) closeFile() (err error) {
 	return err
 }
 
-// note makes it durable what the copy is.
-func (m *Mirror) note(is string) error {
-	m.mu.Lock()
-	s := copyState{Is: is, Boot: m.boot, Term: m.state.Term}
-	m.mu.Unlock()
+// note makes it durable what the copy is, and of which term. Only Follow changes that.
+func (m *Mirror) note(is string, term int64) error {
+	s := copyState{Is: is, Boot: m.boot, Term: term}
 	if err := noteCopy(m.dir, s); err != nil {
 		return fmt.Errorf("note the state of the copy: %w", err)
 	}

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
@@ -32,8 +30,8 @@ func OpenTemporary(parent string, c Config) (*Journal, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal.dir: %w; set it to a directory that this user may create", err)
+	if err := makeDir(parent); err != nil {
+		return nil, err
 	}
 	d, leftover, err := disk.Temporary(parent, temporaryPrefix)
 	if leftover != nil {
@@ -43,11 +41,5 @@ func OpenTemporary(parent string, c Config) (*Journal, error) {
 		return nil, err
 	}
 	c.Dir = d.Path()
-	j, err := openOn(d, c, bootID())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
-	}
-	j.dir = d
-	j.keep()
-	return j, nil
+	return openIn(d, c)
 }

@@ -57,6 +57,9 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 			err = errors.Join(disk.Remove(l.dir, name.Log()), disk.Remove(l.dir, name.Index()))
 		}
 	}
+	if err == nil {
+		err = l.dir.Sync() // the name of what says what is synced
+	}
 	if err != nil {
 		l.closeFiles()
 		return nil, err

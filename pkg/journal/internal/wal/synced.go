@@ -13,7 +13,7 @@ import (
 // syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
 // length, and a CRC32C. So a start tells damage from the end that a crash has cut off.
 //
-// It is written behind each sync, and not synced itself: a power loss may leave an older place or none.
+// It is written behind each sync, and synced itself only once: a power loss may leave an older place of this process.
 // A place that is there was synced.
 const (
 	syncedFile = "synced"
@@ -26,7 +26,8 @@ func (l *Log) noteSynced(up place) error {
 	b = binary.LittleEndian.AppendUint32(b, up.segment)
 	b = binary.LittleEndian.AppendUint64(b, uint64(up.offset))
 	b = binary.LittleEndian.AppendUint32(b, record.Checksum(b))
-	if l.noting == nil {
+	first := l.noting == nil
+	if first {
 		if err := disk.Remove(l.dir, syncedFile); err != nil {
 			return err
 		}
@@ -38,6 +39,9 @@ func (l *Log) noteSynced(up place) error {
 	}
 	_, err := l.noting.WriteAt(b, 0)
 	l.written.Add(syncedSize)
+	if first && err == nil {
+		err = l.noting.Sync()
+	}
 	return unlessFull(err)
 }
 

@@ -373,8 +373,8 @@ func (s *span) end(shown []uint64) []uint64 {
 }
 
 // spans returns the snapshots of each target that end behind a sequence.
-func (j *Journal) spans(passed uint64) (map[uint16][]*span, error) {
-	all, begun := map[uint16][]*span{}, map[string]uint64{}
+func (j *Journal) spans(passed uint64) (map[uint32][]*span, error) {
+	all, begun := map[uint32][]*span{}, map[string]uint64{}
 	add := func(target string, from, to uint64) {
 		number := j.log.Target(target)
 		all[number] = append(all[number], &span{from, to, map[keys.Hash]uint64{}})

@@ -6,6 +6,7 @@ package keys
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -28,6 +29,7 @@ const (
 	ofObject  = 'o'
 	ofControl = 'c'
 	ofRecord  = 'r'
+	ofLetter  = 'l'
 )
 
 // Event returns the hash of an event's key: of the object, regardless of its UID, or of the
@@ -41,6 +43,11 @@ func (h *Hasher) Event(e *event.Event) Hash {
 
 // Record returns the hash of a record that is no event: of its kind and name.
 func (h *Hasher) Record(kind byte, name string) Hash { return h.sum(ofRecord, string(kind), name) }
+
+// Letter returns the hash of a dead letter of a sink.
+func (h *Hasher) Letter(sink string, number uint32) Hash {
+	return h.sum(ofLetter, sink, strconv.FormatUint(uint64(number), 10))
+}
 
 // sum hashes the texts with their lengths, so that no two lists of texts are the same bytes.
 func (h *Hasher) sum(of byte, texts ...string) Hash {

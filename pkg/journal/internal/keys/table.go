@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"encoding/binary"
 	"iter"
 
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -9,7 +8,6 @@ import (
 
 // Entry is the last record of a key.
 type Entry struct {
-	Key Hash
 	// Seq is the sequence of the record.
 	Seq uint64
 	// Segment is the number that the log gave to the file, and Offset and Size the place in it.
@@ -17,7 +15,7 @@ type Entry struct {
 	// Count is the number of the record among the events of its key.
 	Count uint32
 	// Target is the number that the log gave to the target of the event.
-	Target uint16
+	Target uint32
 	Kind   record.Kind
 	Flags  record.Flags
 }
@@ -25,72 +23,40 @@ type Entry struct {
 // IsEvent reports whether the last record of the key is the event of a sequence.
 func (e *Entry) IsEvent(seq uint64) bool { return e.Kind == record.Event && e.Seq == seq }
 
-// Table maps keys to entries, with about 55 bytes for each. The zero value is an empty table. It
-// is for one goroutine at a time.
+// Table maps keys to entries, with 60 to 80 bytes for each. The zero value is an empty table. It is for one
+// goroutine at a time.
 //
-// Entries are in slabs, which never move, and a table of slots with linear probing leads to them.
-// So growing copies 4 bytes for each entry, and no pointer is for the garbage collector to follow
-// but those of the slabs.
+// The entries are in slabs beside the map: a map of entries takes up to 115 bytes for each.
 type Table struct {
-	slabs [][]Entry
-	used  int      // entries that were ever given out
-	free  []uint32 // numbers of removed entries
-	slots []uint32 // the number of an entry, from 1; 0 is free
-	held  int
+	numbers map[Hash]uint32
+	slabs   [][]Entry
+	free    []uint32 // numbers of removed entries
 }
 
-const (
-	slabSize  = 1 << 12
-	leastSlot = 1 << 6
-)
+const slabSize = 1 << 12
 
 // Len is the number of keys.
-func (t *Table) Len() int { return t.held }
+func (t *Table) Len() int { return len(t.numbers) }
 
 func (t *Table) at(number uint32) *Entry { return &t.slabs[number/slabSize][number%slabSize] }
 
-// start is the first slot of a key. The hash is random, so that any bits of it serve.
-func (t *Table) start(k Hash) uint32 {
-	return binary.LittleEndian.Uint32(k[:]) & uint32(len(t.slots)-1)
-}
-
-func (t *Table) next(slot uint32) uint32 {
-	return (slot + 1) & uint32(len(t.slots)-1)
-}
-
-// find returns the slot of a key, or the free one where it belongs.
-func (t *Table) find(k Hash) (slot uint32, found bool) {
-	if len(t.slots) == 0 {
-		return 0, false
-	}
-	for slot = t.start(k); t.slots[slot] != 0; slot = t.next(slot) {
-		if t.at(t.slots[slot]-1).Key == k {
-			return slot, true
-		}
-	}
-	return slot, false
-}
-
-// Get returns the entry of a key, nil without one. It is valid until the next Set or Remove; its
-// fields but the key may be changed.
+// Get returns the entry of a key, nil without one. It is valid until the next Set or Remove; its fields may be
+// changed.
 func (t *Table) Get(k Hash) *Entry {
-	if slot, found := t.find(k); found {
-		return t.at(t.slots[slot] - 1)
+	if number, found := t.numbers[k]; found {
+		return t.at(number)
 	}
 	return nil
 }
 
-// Set adds or replaces the entry of its key.
-func (t *Table) Set(e Entry) {
-	if (t.held+1)*4 > len(t.slots)*3 {
-		t.grow()
-	}
-	slot, found := t.find(e.Key)
+// Set adds or replaces the entry of a key.
+func (t *Table) Set(k Hash, e Entry) {
+	number, found := t.numbers[k]
 	if !found {
-		t.slots[slot] = t.take() + 1
-		t.held++
+		number = t.take()
+		t.numbers[k] = number
 	}
-	*t.at(t.slots[slot] - 1) = e
+	*t.at(number) = e
 }
 
 // take returns the number of an unused entry.
@@ -100,53 +66,30 @@ func (t *Table) take() uint32 {
 		t.free = t.free[:n-1]
 		return number
 	}
-	if t.used%slabSize == 0 {
+	if t.numbers == nil {
+		t.numbers = map[Hash]uint32{}
+	}
+	number := len(t.numbers) // all entries are in use
+	if number%slabSize == 0 {
 		t.slabs = append(t.slabs, make([]Entry, slabSize))
 	}
-	t.used++
-	return uint32(t.used - 1)
-}
-
-func (t *Table) grow() {
-	old := t.slots
-	t.slots = make([]uint32, max(leastSlot, 2*len(old)))
-	for _, number := range old {
-		if number == 0 {
-			continue
-		}
-		slot, _ := t.find(t.at(number - 1).Key)
-		t.slots[slot] = number
-	}
+	return uint32(number)
 }
 
 // Remove removes the entry of a key. Without one it does nothing.
 func (t *Table) Remove(k Hash) {
-	hole, found := t.find(k)
-	if !found {
-		return
-	}
-	number := t.slots[hole]
-	*t.at(number - 1) = Entry{}
-	t.free = append(t.free, number-1)
-	t.held--
-	t.slots[hole] = 0
-	// Entries behind the hole move into it if it lies on their way.
-	for slot := t.next(hole); t.slots[slot] != 0; slot = t.next(slot) {
-		home := t.start(t.at(t.slots[slot] - 1).Key)
-		mask := uint32(len(t.slots) - 1)
-		if (slot-home)&mask >= (slot-hole)&mask {
-			t.slots[hole], t.slots[slot] = t.slots[slot], 0
-			hole = slot
-		}
+	if number, found := t.numbers[k]; found {
+		delete(t.numbers, k)
+		t.free = append(t.free, number)
 	}
 }
 
 // All returns the entries in no order. The table must not be changed meanwhile, except for fields
 // of entries.
-func (t *Table) All() iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) {
-		for _, number := range t.slots {
-			if number != 0 && !yield(t.at(number-1)) {
+func (t *Table) All() iter.Seq2[Hash, *Entry] {
+	return func(yield func(Hash, *Entry) bool) {
+		for k, number := range t.numbers {
+			if !yield(k, t.at(number)) {
 				return
 			}
 		}

@@ -37,15 +37,15 @@ type Kind uint8
 
 // The kinds. Their numbers are part of the format.
 const (
-	Event          Kind = iota + 1 // of an object or of a target
-	Mark                           // the checkpoint of a target
-	Cursor                         // the position of a sink
-	Letter                         // a dead letter
-	LettersDropped                 // ends dead letters
-	Forgotten                      // the last event of an object is none any more
-	Binding                        // the cluster that the log belongs to
-	Start                          // the beginning of a process on the log
-	Stop                           // its clean end
+	Event         Kind = iota + 1 // of an object or of a target
+	Mark                          // the checkpoint of a target
+	Cursor                        // the position of a sink
+	Letter                        // a dead letter
+	LetterDropped                 // ends a dead letter
+	Forgotten                     // the last event of an object is none any more
+	Binding                       // the cluster that the log belongs to
+	Start                         // the beginning of a process on the log
+	Stop                          // its clean end
 )
 
 // Keyed reports whether the record is of an object, or of a kind of control event, and not of a name. Its head is

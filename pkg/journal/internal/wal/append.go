@@ -215,10 +215,21 @@ func (l *Log) stageForgotten(of *event.Event, at int64) error {
 	return l.encode(&s, record.AppendEvent(nil, &e, at), nil)
 }
 
+// keyOf is the key of a record that is no event.
+func (l *Log) keyOf(kind record.Kind, name string, count uint32) keys.Hash {
+	if kind == record.Letter || kind == record.LetterDropped {
+		return l.hasher.Letter(name, count)
+	}
+	return l.hasher.Record(byte(kind), name)
+}
+
 // stage stages a record of a name.
 func (l *Log) stage(kind record.Kind, name string, value, data []byte, count uint32, at int64) error {
 	s := staged{named: &Named{Kind: kind, Name: name, Value: slices.Clone(value)}}
-	s.entry = segment.Entry{Key: l.hasher.Record(byte(kind), name), Seq: l.last, Time: at, Kind: kind, Count: count}
+	s.entry = segment.Entry{Key: l.keyOf(kind, name, count), Seq: l.last, Time: at, Kind: kind, Count: count}
+	if kind == record.LetterDropped {
+		s.entry.Flags = record.Ends
+	}
 	return l.encode(&s, record.AppendNamed(nil, name, value), data)
 }
 
@@ -303,28 +314,22 @@ func (l *Log) take(active *file, s *staged, at int64) {
 // apply updates the index by a record, as it is written or found at the start.
 func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, named *Named) {
 	l.last = max(l.last, e.Seq)
-	place := keys.Entry{Key: e.Key, Seq: e.Seq, Segment: f.Number, Offset: offset, Size: e.Size, Count: e.Count, Kind: e.Kind, Flags: e.Flags}
+	place := keys.Entry{Seq: e.Seq, Segment: f.Number, Offset: offset, Size: e.Size, Count: e.Count, Kind: e.Kind, Flags: e.Flags}
 	switch e.Kind {
 	case record.Event, record.Forgotten:
 		if e.Kind == record.Event {
 			l.events++
 		}
 		place.Target = l.targets.number(target)
-		l.table.Set(place)
-		return
-	case record.Letter:
-		l.addLetter(named.Name, letter{number: e.Count, segment: f.Number, offset: offset, size: e.Size})
-		return
-	case record.LettersDropped:
-		l.dropLetters(named)
-	case record.Mark:
-		if named.Name == "" {
+	case record.Letter, record.LetterDropped:
+		l.applyLetter(e.Kind, named.Name, e.Count, e.Key, e.Size)
+	default:
+		if e.Kind == record.Mark && named.Name == "" {
 			l.voidMarks()
 		}
-	default:
+		l.named[e.Key] = named
 	}
-	l.named[e.Key] = named
-	l.table.Set(place)
+	l.table.Set(e.Key, place)
 }
 
 // voidMarks is what a mark without a name says: the log lacks records that all checkpoints before it

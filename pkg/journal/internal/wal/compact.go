@@ -169,19 +169,16 @@ func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struc
 func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[keys.Hash]struct{}) Fate {
 	last := l.table.Get(e.Key)
 	is := last != nil && placeOf(last) == f.place(e)
+	fate := Drop // also what ends an object or a letter, unless something older of it is left
 	switch {
-	case e.Kind == record.Letter:
-		return l.fateOfLetter(f, e, stable)
 	case last == nil: // dropped with its last event
 		return Drop
-	case !is && !placeOf(last).before(stable), is && !e.Kind.Keyed():
+	case !is && !placeOf(last).before(stable):
 		return Keep
-	case !is && e.Kind != record.Event:
-		return Drop
-	}
-	fate := Drop // what says that an object is forgotten is needed for what is left of it
-	if e.Kind == record.Event {
+	case e.Kind == record.Event:
 		fate = p.Fate(e, last, namespace)
+	case is && !e.Flags.Has(record.Ends):
+		return Keep
 	}
 	if _, left := older[e.Key]; left && is && fate == Drop {
 		return Keep
@@ -193,17 +190,6 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 		return Keep
 	}
 	return fate
-}
-
-func (l *Log) fateOfLetter(f *file, e *segment.Entry, stable place) Fate {
-	b := l.letters[e.Key]
-	if b == nil || l.letterAt(e.Key, e.Count, f.place(e)) != nil {
-		return Keep
-	}
-	if by := l.table.Get(l.hasher.Record(byte(record.LettersDropped), b.name)); by == nil || !placeOf(by).before(stable) {
-		return Keep
-	}
-	return Drop
 }
 
 // rewrite replaces neighbouring segments by one with what is left of them, which covers their numbers.
@@ -372,11 +358,7 @@ func (l *Log) forget(s *source, e *segment.Entry) {
 
 // move updates the place of a record.
 func (l *Log) move(s *source, from *segment.Entry, number uint32, to *segment.Entry) {
-	if from.Kind == record.Letter {
-		if one := l.letterAt(from.Key, from.Count, s.place(from)); one != nil {
-			one.segment, one.offset = number, to.Offset
-		}
-	} else if last := l.table.Get(from.Key); last != nil && placeOf(last) == s.place(from) {
+	if last := l.table.Get(from.Key); last != nil && placeOf(last) == s.place(from) {
 		last.Segment, last.Offset, last.Size, last.Flags = number, to.Offset, to.Size, to.Flags
 	}
 }

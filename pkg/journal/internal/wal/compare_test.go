@@ -131,8 +131,8 @@ func (m *model) differs(items []item) string {
 			}
 		case one.kind == record.Letter:
 			letters[one.name] = append(letters[one.name], one.value)
-		case one.kind == record.LettersDropped:
-			letters[one.name] = slices.DeleteFunc(slices.Clone(letters[one.name]), func(text string) bool { return slices.Contains(one.drop, text) })
+		case one.kind == record.LetterDropped:
+			letters[one.name] = slices.DeleteFunc(slices.Clone(letters[one.name]), func(text string) bool { return text == one.value })
 		default:
 			values[fmt.Sprint(one.kind, one.name)] = one.value
 		}

@@ -151,7 +151,7 @@ func (l *Log) addScanned(f *found, r *record.Record, shared *record.Strings) err
 		if named, err = parseNamed(r.Kind, r.Head); err != nil {
 			return err
 		}
-		e.Key = l.hasher.Record(byte(r.Kind), named.Name)
+		e.Key = l.keyOf(r.Kind, named.Name, r.Count)
 	}
 	f.index.Add(e, namespace, r.Head)
 	f.targets, f.named = append(f.targets, target), append(f.named, named)

@@ -1,104 +1,43 @@
 package wal
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
+	"math"
 	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
-// box has the places of the dead letters of one sink, oldest first.
+// box has the dead letters of one sink. The table has their places.
 type box struct {
-	name    string
-	letters []letter
-	last    uint32 // number of the newest letter that was ever in it
-	dropped dropped
-}
-
-type letter struct {
-	number, segment, offset, size uint32
-}
-
-// dropped are numbers of dead letters: ranges in order, both ends included. One record has all of
-// a box, so that only the newest must be kept.
-type dropped []numbers
-
-type numbers struct {
-	From uint32 `json:"from"`
-	To   uint32 `json:"to"`
-}
-
-func (d dropped) has(number uint32) bool {
-	return slices.ContainsFunc(d, func(r numbers) bool { return r.From <= number && number <= r.To })
-}
-
-// gone joins the numbers that no letter of the box has any more to ranges.
-func (b *box) gone() dropped {
-	var all dropped
-	next := uint32(1)
-	for _, l := range b.letters {
-		if l.number > next {
-			all = append(all, numbers{next, l.number - 1})
-		}
-		next = l.number + 1
-	}
-	if next <= b.last {
-		all = append(all, numbers{next, b.last})
-	}
-	return all
+	numbers []uint32 // in order
+	last    uint32   // the newest one that is known
+	bytes   int64
 }
 
 func (l *Log) box(name string) *box {
-	key := l.hasher.Record(byte(record.Letter), name)
-	if l.letters[key] == nil {
-		l.letters[key] = &box{name: name}
-	}
-	return l.letters[key]
-}
-
-// search returns the place of the first letter from a number on.
-func (b *box) search(number uint32) (i int, found bool) {
-	return slices.BinarySearchFunc(b.letters, number, func(one letter, n uint32) int { return cmp.Compare(one.number, n) })
-}
-
-// letterAt returns the letter that a record of a segment is, nil if that was dropped.
-func (l *Log) letterAt(key keys.Hash, number uint32, at place) *letter {
-	b := l.letters[key]
+	b := l.letters[name]
 	if b == nil {
-		return nil
+		b = &box{}
+		l.letters[name] = b
 	}
-	if i, found := b.search(number); found && (place{b.letters[i].segment, int64(b.letters[i].offset)}) == at {
-		return &b.letters[i]
-	}
-	return nil
+	return b
 }
 
-// addLetter adds a letter that is in a segment, unless it was dropped: compaction may have left its
-// bytes.
-func (l *Log) addLetter(name string, add letter) {
+// applyLetter updates a box by a letter, or by the end of one, before the table has that.
+func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key keys.Hash, size uint32) {
 	b := l.box(name)
-	b.last = max(b.last, add.number)
-	if _, found := b.search(add.number); found || b.dropped.has(add.number) {
-		return
+	b.last = max(b.last, number)
+	i, found := slices.BinarySearch(b.numbers, number)
+	switch {
+	case kind == record.Letter && !found:
+		b.numbers = slices.Insert(b.numbers, i, number)
+		b.bytes += int64(size)
+	case kind == record.LetterDropped && found:
+		b.numbers = slices.Delete(b.numbers, i, i+1)
+		b.bytes -= int64(l.table.Get(key).Size)
 	}
-	b.letters = append(b.letters, add)
-}
-
-// dropLetters removes the letters that a record names.
-func (l *Log) dropLetters(n *Named) {
-	b := l.box(n.Name)
-	var all dropped
-	if json.Unmarshal(n.Value, &all) != nil {
-		return // the record has a checksum, and is written below
-	}
-	b.dropped = all
-	if len(all) > 0 {
-		b.last = max(b.last, all[len(all)-1].To)
-	}
-	b.letters = slices.DeleteFunc(b.letters, func(one letter) bool { return all.has(one.number) })
 }
 
 // PutLetter appends a dead letter, and returns when it is durable.
@@ -120,9 +59,7 @@ func (l *Log) LetterBytes() (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.letters {
-		for i := range b.letters {
-			bytes += int64(b.letters[i].size)
-		}
+		bytes += b.bytes
 	}
 	return bytes
 }
@@ -132,9 +69,9 @@ func (l *Log) Letters() map[string]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := map[string]uint64{}
-	for _, b := range l.letters {
-		if n := len(b.letters); n > 0 {
-			all[b.name] = uint64(n)
+	for name, b := range l.letters {
+		if n := len(b.numbers); n > 0 {
+			all[name] = uint64(n)
 		}
 	}
 	return all
@@ -159,22 +96,20 @@ func (l *Log) EachLetter(ctx context.Context, name string, take func(number uint
 // letterFrom returns the first letter from a number on; number is 0 without one.
 func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, err error) {
 	l.mu.Lock()
-	b := l.letters[l.hasher.Record(byte(record.Letter), name)]
-	i := 0
-	if b != nil {
-		i, _ = b.search(from)
-	}
-	if l.err != nil || b == nil || i == len(b.letters) {
+	numbers := l.box(name).numbers
+	i, _ := slices.BinarySearch(numbers, from)
+	if l.err != nil || i == len(numbers) {
 		defer l.mu.Unlock()
 		return 0, nil, l.err
 	}
-	at := b.letters[i]
-	f := l.numbers[at.segment]
+	number = numbers[i]
+	at := *l.table.Get(l.hasher.Letter(name, number))
+	f := l.numbers[at.Segment]
 	f.held++
 	defer l.release(f)
 	l.mu.Unlock()
-	rec, err := l.readRecord(f, at.offset, at.size)
-	return at.number, rec.Data, err
+	rec, err := l.readRecord(f, at.Offset, at.Size)
+	return number, rec.Data, err
 }
 
 // DropLetters removes dead letters, and returns when that is durable. Unknown numbers are ignored.
@@ -188,19 +123,13 @@ func (l *Log) DropLetters(ctx context.Context, name string, list ...uint64) erro
 func (l *Log) drop(name string, list []uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
+	for _, number := range list {
+		if _, found := slices.BinarySearch(l.box(name).numbers, uint32(number)); !found || number > math.MaxUint32 {
+			continue
+		}
+		if err := l.put(record.LetterDropped, name, nil, nil, uint32(number)); err != nil {
+			return err
+		}
 	}
-	b := l.box(name)
-	left := box{last: b.last, letters: slices.DeleteFunc(slices.Clone(b.letters), func(one letter) bool {
-		return slices.Contains(list, uint64(one.number))
-	})}
-	if len(left.letters) == len(b.letters) {
-		return nil
-	}
-	value, err := json.Marshal(left.gone())
-	if err != nil {
-		return err
-	}
-	return l.put(record.LettersDropped, name, value, nil, 1)
+	return l.err
 }

@@ -127,7 +127,7 @@ type Log struct {
 	table    keys.Table
 	targets  targets
 	named    map[keys.Hash]*Named
-	letters  map[keys.Hash]*box
+	letters  map[string]*box
 	last     uint64 // sequence of the newest event
 	skips    []Skip
 	damage   uint64 // see start
@@ -177,7 +177,7 @@ func newLog(d disk.Dir, o Options) *Log {
 	return &Log{
 		dir: d, options: o,
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
-		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[keys.Hash]*box{},
+		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[string]*box{}, targets: targets{numbers: map[string]uint32{}},
 		limit: 1<<63 - 1, tail: tail{most: o.TailBytes}, space: make(chan struct{}), round: make(chan struct{}),
 		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{}, released: map[string]time.Time{},
 	}

@@ -30,12 +30,11 @@ type item struct {
 	event *event.Event // nil for others
 	seq   uint64
 	hard  bool
-	// Others: the value of a name, a letter, dropped letters, or a forgotten object.
+	// Others: the value of a name, a letter, a dropped letter, or a forgotten object.
 	kind  record.Kind
 	of    event.Event
 	name  string
 	value string
-	drop  []string // texts
 }
 
 // model is a log beside a list of what was appended to it.
@@ -219,7 +218,7 @@ func (m *model) unique() string {
 func (m *model) put(i item, put func() error, syncs bool) error {
 	m.items = append(m.items, i)
 	err := put()
-	m.note("put %d %s %s %v: %v", i.kind, i.name, i.value, i.drop, err)
+	m.note("put %d %s %s: %v", i.kind, i.name, i.value, err)
 	if err == nil {
 		m.acked = len(m.items)
 		if syncs {
@@ -232,17 +231,23 @@ func (m *model) put(i item, put func() error, syncs bool) error {
 func (m *model) drop() error {
 	name := fmt.Sprint("sink", m.rand.IntN(2))
 	var list []uint64
-	i := item{kind: record.LettersDropped, name: name}
+	before := len(m.items)
 	err := m.log.EachLetter(m.t.Context(), name, func(number uint64, text []byte) error {
 		if m.rand.IntN(2) == 0 {
-			list, i.drop = append(list, number), append(i.drop, string(text))
+			list, m.items = append(list, number), append(m.items, item{kind: record.LetterDropped, name: name, value: string(text)})
 		}
 		return nil
 	})
-	if err != nil || len(list) == 0 {
+	if err != nil {
+		m.cut(before)
 		return err
 	}
-	return m.put(i, func() error { return m.log.DropLetters(m.t.Context(), name, list...) }, true)
+	err = m.log.DropLetters(m.t.Context(), name, list...)
+	m.note("drop %v of %s: %v", list, name, err)
+	if err == nil {
+		m.acked, m.durable = len(m.items), len(m.items)
+	}
+	return err
 }
 
 // forget has the log forget some objects, whether it knows them or not.

@@ -21,13 +21,13 @@ func (l *Log) Lasts(in func(target string) bool) (objects, controls []Place, end
 	for i, name := range l.targets.names {
 		left[i] = in != nil && !in(name)
 	}
-	for e := range l.table.All() {
+	for key, e := range l.table.All() {
 		switch {
-		case e.Kind != record.Event || e.Flags.Has(record.Ends) || int(e.Target) < len(left) && left[e.Target]:
+		case e.Kind != record.Event || e.Flags.Has(record.Ends) || left[e.Target]:
 		case e.Flags.Has(record.Control):
-			controls = append(controls, Place{e.Key, e.Seq})
+			controls = append(controls, Place{key, e.Seq})
 		default:
-			objects = append(objects, Place{e.Key, e.Seq})
+			objects = append(objects, Place{key, e.Seq})
 		}
 	}
 	end = l.last
@@ -47,8 +47,8 @@ func (l *Log) CountLast(in func(target string) bool) (n int) {
 	for i, name := range l.targets.names {
 		counts[i] = in(name)
 	}
-	for e := range l.table.All() {
-		if e.Kind == record.Event && !e.Flags.Has(record.Control) && int(e.Target) < len(counts) && counts[e.Target] {
+	for _, e := range l.table.All() {
+		if e.Kind == record.Event && !e.Flags.Has(record.Control) && counts[e.Target] {
 			n++
 		}
 	}
@@ -64,17 +64,11 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	number, known := l.targets.numbers[target]
-	if !known {
-		number = otherTargets
-	}
-	name := l.targetName(number)
-	l.mu.Unlock()
+	number := l.Target(target)
 	var shared record.Strings
 	hasher := keys.NewHasher(l.secret)
 	for _, f := range files {
-		heads, err := l.headsOf(f, number, name)
+		heads, err := l.headsOf(f, number, target)
 		if err != nil {
 			return err
 		}
@@ -97,7 +91,7 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 }
 
 // headsOf returns the heads of a target in a segment: of its last events, and maybe of others.
-func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head, err error) {
+func (l *Log) headsOf(f *file, number uint32, name string) (heads []segment.Head, err error) {
 	l.mu.Lock()
 	index, parts := f.index, f.parts
 	if index != nil {
@@ -246,13 +240,10 @@ func (l *Log) Walk(take func(e *segment.Entry, last *keys.Entry, namespace strin
 }
 
 // Target returns the number of a target in [keys.Entry].
-func (l *Log) Target(name string) uint16 {
+func (l *Log) Target(name string) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if number, known := l.targets.numbers[name]; known {
-		return number
-	}
-	return otherTargets
+	return l.targets.number(name)
 }
 
 // Targets returns the names of all targets that the log has had events of since the start.
@@ -265,24 +256,15 @@ func (l *Log) Targets() []string {
 // targets gives numbers to targets, for entries of the table.
 type targets struct {
 	names   []string
-	numbers map[string]uint16
+	numbers map[string]uint32
 }
 
-// otherTargets is the number of all targets beyond 65,535.
-const otherTargets = 1<<16 - 1
-
-func (t *targets) number(name string) uint16 {
+func (t *targets) number(name string) uint32 {
 	n, known := t.numbers[name]
-	switch {
-	case known:
-		return n
-	case name == "" || name == otherTarget || len(t.names) == otherTargets:
-		return otherTargets
-	case t.numbers == nil:
-		t.numbers = map[string]uint16{}
+	if !known {
+		n = uint32(len(t.names))
+		t.names = append(t.names, name)
+		t.numbers[name] = n
 	}
-	n = uint16(len(t.names))
-	t.names = append(t.names, name)
-	t.numbers[name] = n
 	return n
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/keys"
-	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
@@ -242,8 +241,6 @@ func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
 		e := &index.Entries[i]
 		last := l.table.Get(e.Key)
 		switch {
-		case e.Kind == record.Letter:
-			heads[i].keep = true
 		case last == nil:
 		case placeOf(last) == f.place(e):
 			heads[i].keep = true
@@ -251,23 +248,13 @@ func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
 			heads[i].keep, found[e.Key] = true, true
 		}
 		if heads[i].keep && e.Kind.Keyed() {
-			heads[i].target = l.targetName(last.Target)
+			heads[i].target = l.targets.names[last.Target]
 		}
 	}
 	return heads
 }
 
 func placeOf(e *keys.Entry) place { return place{e.Segment, int64(e.Offset)} }
-
-// otherTarget is the name of the heads of all targets without a number, which no target has.
-const otherTarget = "\x00"
-
-func (l *Log) targetName(number uint16) string {
-	if int(number) >= len(l.targets.names) {
-		return otherTarget
-	}
-	return l.targets.names[number]
-}
 
 // unsynced is a directory for [SyncNever]: nothing is synced after the start, which is synced, so
 // that no other start uses its sequences.

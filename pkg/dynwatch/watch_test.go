@@ -558,6 +558,7 @@ func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
 	}
 }
 
+// TestLateFramesUnderASelectorDeleteOnce: etcd has compacted what tells a deletion from leaving.
 func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(api *fakeAPI)
@@ -565,15 +566,15 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	}{
 		"left, came back, deleted": {
 			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes"); api.del("a", "x") },
-			[]string{"modified a/x uid-1 103<101", "deleted a/x uid-1 105<103 replay"},
+			[]string{"deleted a/x uid-1 105<101 replay", "gap (101,105] expired state"},
 		},
 		"left": {
 			func(api *fakeAPI) { api.put("a", "x", "no") },
-			[]string{"left a/x uid-1 102<101 replay"},
+			[]string{"left a/x uid-1 102<101 replay", "gap (101,103] expired state"},
 		},
 		"deleted": {
 			func(api *fakeAPI) { api.del("a", "x") },
-			[]string{"deleted a/x uid-1 103<101 replay"},
+			[]string{"deleted a/x uid-1 103<101 replay", "gap (101,103] expired state"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

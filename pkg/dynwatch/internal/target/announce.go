@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
@@ -54,7 +53,7 @@ func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 
 // whole reports whether the index holds all that the watch has brought up to the position.
 func (t *Target) whole() bool {
-	return t.loss() == nil && len(t.undecided) == 0 && t.Coverage.Replays() == 0
+	return t.loss() == nil && t.Coverage.Replays() == 0
 }
 
 // noteHeldBack notes that an object existed at a revision, in a state that the change filters held
@@ -62,8 +61,6 @@ func (t *Target) whole() bool {
 func (t *Target) noteHeldBack(e *index.Entry, rv uint64) {
 	t.heldBack = true
 	t.Index.Skip(e, rv)
-	h := t.Index.Handle(e)
-	t.undecided = slices.DeleteFunc(t.undecided, func(u undecided) bool { return u.Entry == h })
 }
 
 // mayHaveHeldBack reports whether a state that the watch has come past, newer than the

@@ -138,8 +138,8 @@ func (t *Target) judge(ctx context.Context, a *auditRun) (diverged, skipped int,
 		if diverged == 0 {
 			refuted, err = t.refuted(ctx, d)
 		}
-		if err == nil && !refuted {
-			err = t.checkListed(ctx, d)
+		if err == nil && !refuted && d.RV != 0 && t.Index.Get(d.Namespace, d.Name) == nil {
+			_, err = t.checkReturned(ctx, d, t.Cursor)
 		}
 		if err != nil {
 			return diverged, skipped, err
@@ -158,7 +158,7 @@ func (t *Target) judge(ctx context.Context, a *auditRun) (diverged, skipped int,
 // canJudge reports whether the index is what the watch has brought up to the cursor,
 // and the cursor is past the list.
 func (t *Target) canJudge(a *auditRun) bool {
-	if t.Cursor < a.rv || len(t.undecided) > 0 {
+	if t.Cursor < a.rv {
 		t.progress.Expect(t.Cursor, a.rv)
 		return false
 	}

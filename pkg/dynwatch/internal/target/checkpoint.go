@@ -96,12 +96,11 @@ func (t *markTimer) soon() {
 const lastMarkTimeout = time.Second
 
 // markNow saves the checkpoint of now, unless it has not moved. It keeps the old one while
-// history is being recovered, while a deletion is undecided, and while the log lacks events
-// of the index: a process that resumes there reads all of it again.
+// history is being recovered, and while the log lacks events of the index: a process that resumes there reads all of it again.
 func (t *Target) markNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.markOfNow()
-	if t.loss() != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored() {
+	if t.loss() != nil || t.Pending() || now == t.marked || !t.restored() {
 		return nil
 	}
 	return t.keepMark(ctx, now)

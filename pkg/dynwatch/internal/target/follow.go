@@ -234,7 +234,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		}
 		t.ended[key] = max(t.ended[key], rv)
 	}
-	return t.decideUndecided(ctx)
+	return nil
 }
 
 // progressBy shows progress, which a bookmark at the same revision is not.

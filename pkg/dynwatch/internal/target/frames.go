@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -72,10 +73,11 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	if left != 0 {
 		op, cause = event.Entered, max(rv, t.Coverage.At())
 	}
+	gone := false
 	if err == nil && op == event.Entered {
-		err = t.checkEntered(ctx, o, rv)
+		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), rv)
 	}
-	if err != nil {
+	if gone || err != nil {
 		return err
 	}
 	return t.announceCaused(ctx, op, o, e, false, cause)

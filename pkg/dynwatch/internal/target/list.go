@@ -225,10 +225,11 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 // announceListed announces a listed object that the index does not hold.
 func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
 	op, err := t.ask(ctx, d, o, t.Cursor)
+	gone := false
 	if err == nil && s.Newcomer == event.Entered {
-		err = t.checkEntered(ctx, o, t.Cursor)
+		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), t.Cursor)
 	}
-	if err != nil {
+	if gone || err != nil {
 		return err
 	}
 	if err := t.announceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {

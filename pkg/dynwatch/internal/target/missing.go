@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
@@ -19,36 +18,27 @@ import (
 // body, and ADDED for one that has begun to match. Only a look at the object by
 // name, without the selector and at the right revision, tells the two apart.
 
-// undecided is an object for which a DELETED frame came so late that etcd no
-// longer knows whether it was deleted or left: only how it is at revision at.
-// Frames may still show it until then: it may have come back before its deletion.
-// Two deletion events with one id would follow.
-type undecided struct {
-	Entry index.Handle
-	RV    uint64
-	At    uint64
-	Now   *frame.Object // nil if it is gone
-	There bool
-}
-
 // endGone emits the end of an object for which a DELETED frame came at revision rv, as decided: e is
-// nil if it was never announced, and o if it cannot be emitted.
+// nil if it was never announced, and o if it cannot be emitted. If etcd has compacted the revision, the end is
+// read from a list.
 func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
-	if e == nil {
+	unknown := e == nil
+	if unknown {
 		e = t.Index.Put(id)
-		h := t.Index.Handle(e)
-		defer func() {
-			if e := t.Index.ByHandle(h); e != nil {
-				t.Index.Remove(e) // what became of it is not known
-			}
-		}()
+		defer t.Index.Remove(e) // what became of it is not known
 	}
 	op := d.Op
 	if d.Ask {
 		now, still, err := t.stillThere(ctx, e, rv)
+		if listwatch.Unsupported(err) {
+			if unknown {
+				return nil
+			}
+			now, still, err = t.stillThereNow(ctx, e)
+		}
 		switch {
-		case listwatch.Expired(err), listwatch.Unsupported(err):
-			return t.postpone(ctx, e, rv)
+		case listwatch.Expired(err):
+			return lossError{&loss{reason: reasonExpired, from: t.resume()}}
 		case err != nil:
 			return err
 		case still:
@@ -96,15 +86,11 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	}
 	t.Status.Alive() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
-	if d.IfExists == "" && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
-		if _, still, err = t.stillThere(ctx, e, 0); errors.Is(err, listwatch.ErrLasting) {
-			still, err = true, nil // nothing says that it is gone
-		}
+	if listwatch.Unsupported(err) || d.IfExists == "" && listwatch.Expired(err) {
+		now, still, err = t.stillThereNow(ctx, e)
 	}
 	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err):
-		return t.postpone(ctx, e, rv)
-	case err != nil:
+	case err != nil: // if etcd has compacted the revision, another list follows
 		return err
 	case still && d.IfExists == "":
 		return t.WriteForgotten(ctx, e) // it was not the cluster that changed
@@ -120,6 +106,22 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
 	if errors.Is(err, listwatch.ErrOutside) {
+		return nil, t.mayExist(), nil
+	}
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// stillThereNow is stillThere for a server that does not list at exact revisions, or by name.
+func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Object, there bool, err error) {
+	namespace, name := t.Index.Namespace(e), t.Index.Name(e)
+	found, ok, _, err := t.Source.Look(ctx, namespace, name, 0)
+	if listwatch.Unsupported(err) {
+		found, ok, _, err = t.Source.LookAmong(ctx, namespace, name)
+	}
+	switch {
+	case errors.Is(err, listwatch.ErrLasting):
+		return nil, true, nil // all that is known is that it is not selected
+	case errors.Is(err, listwatch.ErrOutside):
 		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)
@@ -144,63 +146,6 @@ func (t *Target) asEntry(ctx context.Context, e *index.Entry, found frame.Object
 		return nil, t.Index.IsUID(e, bad.UID), t.reject(ctx, bad)
 	}
 	return &found, ok && t.Index.IsUID(e, found.UID), err
-}
-
-// postpone keeps the entry, which is not selected at rv, as it is until the watch has come to the
-// present.
-func (t *Target) postpone(ctx context.Context, e *index.Entry, rv uint64) error {
-	if e.Ordinal == 0 {
-		return nil // it was never announced, and its end is unknown
-	}
-	u := undecided{Entry: t.Index.Handle(e), RV: e.RV}
-	if slices.ContainsFunc(t.undecided, func(other undecided) bool { return other.Entry == u.Entry && other.RV == u.RV }) {
-		return nil
-	}
-	found, ok, at, err := t.Source.Look(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
-	if listwatch.Unsupported(err) {
-		found, ok, at, err = t.Source.LookAmong(ctx, t.Index.Namespace(e), t.Index.Name(e))
-	}
-	if errors.Is(err, listwatch.ErrLasting) {
-		u.There, u.At, err = true, rv, nil // all that is known is that it is not selected
-	} else if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
-		err = t.reject(ctx, bad)
-	} else if errors.Is(err, listwatch.ErrOutside) {
-		u.There, u.At, err = t.mayExist(), at, nil
-	} else {
-		u.There, u.At = ok && t.Index.IsUID(e, found.UID), at
-		if u.There {
-			u.Now = &found
-		}
-	}
-	if err != nil {
-		return err
-	}
-	t.undecided = append(t.undecided, u)
-	return nil
-}
-
-// decideUndecided ends the undecided objects of which the watch has brought no frame since.
-func (t *Target) decideUndecided(ctx context.Context) error {
-	var open []undecided
-	for _, u := range t.undecided {
-		switch e := t.Index.ByHandle(u.Entry); {
-		case t.Cursor < u.At:
-			open = append(open, u)
-		case e == nil || e.RV != u.RV:
-			// A frame told of it.
-		default:
-			op := event.Deleted
-			if u.There {
-				op = event.Left
-			}
-			if err := t.End(ctx, op, e, u.Now, max(u.At, u.RV+1), true); err != nil {
-				return err
-			}
-		}
-	}
-	t.undecided = open
-	return t.Flush(ctx)
 }
 
 // existedAt reports whether the object existed at a revision, outside of the selection. If etcd has

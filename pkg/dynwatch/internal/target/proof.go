@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
-	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
@@ -32,7 +31,7 @@ func (t *Target) checkHistory(ctx context.Context, c *recovery.Contradictions, a
 		}
 	}
 	for _, d := range c.Returned {
-		if err := t.checkReturned(ctx, d, at); err != nil {
+		if _, err := t.checkReturned(ctx, d, at); err != nil {
 			return err
 		}
 	}
@@ -67,30 +66,17 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	return is.There && t.Index.Known(e, is.Object.UID).Contradicts(is.Object.ResourceVersion, is.At), nil
 }
 
-// checkEntered returns the loss of a rollback if an object that enters at revision at was deleted before, or
-// was newer. No list had to hold it before, as it was not selected.
-func (t *Target) checkEntered(ctx context.Context, o *frame.Object, at uint64) error {
-	return t.checkReturned(ctx, listwatch.ListedOf(o), at)
-}
-
-// checkListed is checkEntered for an object of a list that the watch has passed.
-func (t *Target) checkListed(ctx context.Context, d listwatch.Listed) error {
-	if d.RV == 0 || t.Index.Get(d.Namespace, d.Name) != nil {
-		return nil
-	}
-	return t.checkReturned(ctx, d, t.Cursor)
-}
-
 // checkReturned returns the loss of a rollback if etcd has an object at revision at that the log says was deleted, or
-// that it has in a later state. A uid is never used again.
-func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at uint64) error {
+// that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Gone: etcd
+// does not have it either. A uid is never used again.
+func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at uint64) (gone bool, err error) {
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
-		return err
+		return false, err
 	}
 	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
-		return err
+		return true, err
 	}
-	return t.rolledBackAt(ctx, d)
+	return false, t.rolledBackAt(ctx, d)
 }
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if

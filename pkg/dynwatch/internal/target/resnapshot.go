@@ -54,7 +54,7 @@ type resnapshot struct {
 	backoff  wait.Backoff
 }
 
-// resnapshots is where requests come from; never, while one is in progress or a namespace or a deletion is undecided.
+// resnapshots is where requests come from; never, while one is in progress or the watch brings a stretch once more.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
 	if t.resnapshot != nil || !t.whole() {
 		return nil

@@ -122,7 +122,7 @@ func (t *Target) rollBack() error {
 	if was := t.loss(); was != nil { // that gap is not declared yet
 		l.from, l.unreadable = was.from, was.unreadable
 	}
-	t.undecided, t.progress, t.refusals = nil, listwatch.Progress{}, refusals{}
+	t.progress, t.refusals = listwatch.Progress{}, refusals{}
 	clear(t.ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()

@@ -75,8 +75,6 @@ type Target struct {
 	// FirstOp is the operation of objects in the first list: they existed when
 	// informd first asked for them, or the resource came later. Empty until it asked.
 	FirstOp event.Op
-	// undecided are deletions that could not be distinguished from leaving the selection yet.
-	undecided []undecided
 	// departed are the keys of objects that had left the selection before the restart. It is nil
 	// once the watch is open: what is selected cannot change without it then.
 	departed map[string]struct{}

@@ -70,7 +70,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.undecided, t.refusals, t.FirstOp, t.unwatched = nil, refusals{}, event.Added, unwatched{}
+	t.refusals, t.FirstOp, t.unwatched = refusals{}, event.Added, unwatched{}
 	t.absence = catalog.Absence{}
 	t.setCursor(0)
 	clear(t.ended)

@@ -37,7 +37,7 @@ func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
 	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with $KUBECONFIG, the key kubernetes.kubeconfig, or the flag --kubeconfig of informd init",
+		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with $KUBECONFIG or the key kubernetes.kubeconfig",
 			strings.Join(rules.GetLoadingPrecedence(), " or "))
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"github.com/informd/informd/test/e2e"
 )
 
-// TestInit: informd runs with the config and the permissions that init writes, as the
+// TestInit: informd runs with the config that init writes and the permissions that rbac prints, as the
 // account that they are for, and is allowed everything that the config needs. From init to the
 // first event it takes less than two minutes.
 func TestInit(t *testing.T) {
@@ -25,10 +24,9 @@ func TestInit(t *testing.T) {
 	}
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: user.Kubeconfig(), Resources: "- {resource: pods}"})
 	d.Config = filepath.Join(d.Dir, "init.yaml")
-	manifest := filepath.Join(d.Dir, "rbac.yaml")
 	t.Setenv("KUBECONFIG", c.Kubeconfig())
 	began := time.Now()
-	stdout, stderr, code := e2e.RunInformd(t, "init", "--config", d.Config, "--rbac", manifest,
+	stdout, stderr, code := e2e.RunInformd(t, "init", "--config", d.Config,
 		"--resources", "configmaps,deployments.apps", "--sink", "stdout", "--cluster", "e2e")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
@@ -38,12 +36,12 @@ func TestInit(t *testing.T) {
 	t.Setenv("INFORMD_ADMIN_LISTEN", d.Admin)
 	t.Setenv("INFORMD_ADMIN_SOCKET", d.Socket())
 	d.Must("validate")
-	text, err := os.ReadFile(manifest)
-	if err != nil {
-		t.Fatal(err)
+	manifest, stderr, code := e2e.RunInformd(t, "rbac", "--config", d.Config)
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	e2e.Apply(t, client, map[string]any{"kind": "Namespace"}, "v1", "informd")
-	e2e.ApplyAll(t, client, string(text))
+	e2e.ApplyAll(t, client, manifest)
 	e2e.Eventually(t, "nothing is missing", func() bool {
 		_, _, code := e2e.RunInformd(t, "plan", "--config", d.Config)
 		return code == 0

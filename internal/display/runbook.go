@@ -8,6 +8,5 @@ const runbooks = "https://github.com/informd/informd/blob/main/docs/runbooks.md#
 // AlertRunbook returns the address of what to do about an alert.
 func AlertRunbook(alert string) string { return runbooks + strings.ToLower(alert) }
 
-// GapRunbook returns the address of what to do about gaps of a reason. Without a reason it is what
-// all these addresses begin with.
+// GapRunbook returns the address of what to do about gaps of a reason.
 func GapRunbook(reason string) string { return runbooks + "gap-" + reason }

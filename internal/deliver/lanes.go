@@ -1,10 +1,10 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"sync"
 
 	"github.com/informd/informd/pkg/event"
@@ -17,7 +17,7 @@ type lanes struct {
 	in     *reader
 	out    *writer
 	window *laneWindow
-	all    []*lane
+	all    []lane
 	seed   maphash.Seed
 }
 
@@ -27,7 +27,7 @@ func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range n {
-		one := &lane{news: make(chan struct{}, 1)}
+		one := make(lane, maxEvents)
 		l.all = append(l.all, one)
 		wg.Go(func() { l.work(ctx, one) })
 	}
@@ -40,12 +40,12 @@ func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
 // dispatch reads the journal and hands every event to its lane.
 func (l *lanes) dispatch(ctx context.Context) error {
 	for {
-		entries, err := l.next(ctx)
-		if err != nil {
+		entries, err := l.in.next(ctx)
+		if err != nil && !errors.Is(err, errReplaced) {
 			return err
 		}
 		if len(entries) == 0 {
-			return l.window.Empty(ctx)
+			return cmp.Or(l.window.Empty(ctx), err)
 		}
 		var skipped uint64
 		for i := range entries {
@@ -61,25 +61,12 @@ func (l *lanes) dispatch(ctx context.Context) error {
 		if skipped > 0 {
 			l.in.commit(skipped)
 		}
-	}
-}
-
-// next reads the next entries. If something is to be done with the cursor first, or
-// the sink is replaced, it waits until nothing is under way.
-func (l *lanes) next(ctx context.Context) ([]journal.Entry, error) {
-	for {
-		entries, err := l.in.next(ctx)
-		settle := errors.Is(err, errSettle)
-		if !settle && !errors.Is(err, errReplaced) {
-			return entries, err
+		if l.in.ended {
+			if err := l.window.Empty(ctx); err != nil {
+				return err
+			}
+			l.in.conclude()
 		}
-		if err := l.window.Empty(ctx); err != nil {
-			return nil, err
-		}
-		if !settle {
-			return nil, err
-		}
-		l.in.settle(ctx)
 	}
 }
 
@@ -92,7 +79,7 @@ func (l *lanes) hand(ctx context.Context, e *journal.Entry) error {
 	if err != nil {
 		return err
 	}
-	l.lane(&e.Event).put(item)
+	l.all[maphash.String(l.seed, e.Event.Key())%uint64(len(l.all))] <- item
 	return nil
 }
 
@@ -104,12 +91,8 @@ func (l *lanes) barrier(ctx context.Context, e event.Event, seq uint64) error {
 	return l.out.deliver(ctx, []event.Event{e}, nil, func(int) { l.in.commit(seq) })
 }
 
-func (l *lanes) lane(e *event.Event) *lane {
-	return l.all[maphash.String(l.seed, e.Key())%uint64(len(l.all))]
-}
-
 // work delivers what comes into one lane until ctx ends.
-func (l *lanes) work(ctx context.Context, one *lane) {
+func (l *lanes) work(ctx context.Context, one lane) {
 	var events []event.Event
 	for {
 		items := one.take(ctx)
@@ -131,40 +114,25 @@ func (l *lanes) work(ctx context.Context, one *lane) {
 	}
 }
 
-// lane is a queue of events. The window bounds it.
-type lane struct {
-	news chan struct{} // capacity 1: something was put in
-
-	mu    sync.Mutex
-	queue []*windowItem
-}
-
-func (l *lane) put(item *windowItem) {
-	l.mu.Lock()
-	l.queue = append(l.queue, item)
-	l.mu.Unlock()
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
-}
+// lane is a queue of events, with room for all that the window holds.
+type lane chan *windowItem
 
 // take removes what one batch can hold, at least one item, and waits for it. It
 // returns none when ctx has ended.
-func (l *lane) take(ctx context.Context) []*windowItem {
-	for ctx.Err() == nil {
-		l.mu.Lock()
-		n := min(len(l.queue), maxBatchEvents)
-		items := slices.Clone(l.queue[:n])
-		l.queue = slices.Delete(l.queue, 0, n)
-		l.mu.Unlock()
-		if n > 0 {
+func (l lane) take(ctx context.Context) (items []*windowItem) {
+	select {
+	case item := <-l:
+		items = append(items, item)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(items) < maxBatchEvents {
+		select {
+		case item := <-l:
+			items = append(items, item)
+		default:
 			return items
 		}
-		select {
-		case <-l.news:
-		case <-ctx.Done():
-		}
 	}
-	return nil
+	return items
 }

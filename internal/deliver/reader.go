@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -17,12 +16,16 @@ type reader struct {
 	route  *Route
 	idle   context.Context //nolint:containedctx // ends the wait for news when draining begins; Run owns it
 	last   uint64          // the last sequence read
+
+	// what is the re-snapshot under way, and objects how many of each target were not left out, nil if none is.
+	what    journal.Resnapshot
+	objects map[string]int
+	ended   bool // its last event was read
 }
 
 // next returns the next entries, at least one, and waits for them: what an
 // operator has inserted, then what the journal has. It returns none and no error
-// when draining has come to its end, errSettle if settle has something to do, and
-// errReplaced if the setup is to change.
+// when draining has come to its end, and errReplaced if there is a change to make.
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
 	for {
@@ -71,25 +74,7 @@ func (r *reader) first(ctx context.Context) ([]journal.Entry, error) {
 	if e, ok := q.inserted(); ok {
 		return []journal.Entry{{Event: e, Detached: true}}, nil
 	}
-	if q.hasTasks() {
-		return nil, errSettle
-	}
 	return nil, nil
-}
-
-// settle does what an operator has asked to be done with the cursor. Nothing that was
-// read may be under way.
-func (r *reader) settle(ctx context.Context) {
-	for _, do := range r.runner.requests.takeTasks(ctx) {
-		do(ctx, r)
-	}
-}
-
-// rewind moves the cursor back.
-func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
-	events, err := r.runner.cursor.Rewind(ctx, since)
-	r.last = 0
-	return events, err
 }
 
 // admits applies the route and counts what it leaves out.

@@ -6,9 +6,13 @@ import (
 	"time"
 )
 
-// goneTimeout bounds the delivery of a letter, and the dropping, after the caller of Redeliver
-// has gone away. The admin server has 10 s to write an answer after that.
-const goneTimeout = 4 * time.Second
+const (
+	// dropTimeout bounds the dropping after the caller of Redeliver has gone away. The admin server has
+	// 10 s to write an answer after that.
+	dropTimeout = 4 * time.Second
+	// dropAtOnce is how many letters are dropped together: each drop waits for the disk.
+	dropAtOnce = 64
+)
 
 // errComplete ends the reading of a box before its end.
 var errComplete = errors.New("all wanted dead letters were read")
@@ -27,8 +31,8 @@ type Redelivered struct {
 // letter in milliseconds: so another attempt has the same id.
 //
 // It drops the dead letters that the sink is done with as it goes: after a crash they would be
-// delivered once more. When ctx ends, a write in progress has some time to end, because the
-// destination may accept the event.
+// delivered once more. When ctx ends, the letter that is on its way stays, and a later call sends it
+// again, under the same id.
 func (r *Runner) Redeliver(ctx context.Context, numbers []uint64) (Redelivered, error) {
 	d := redelivery{runner: r, wanted: make(map[uint64]bool, len(numbers))}
 	for _, number := range numbers {
@@ -49,11 +53,7 @@ type redelivery struct {
 	// new letter, which is not one of them.
 	wanted map[uint64]bool
 	// done are the numbers of those that the sink is done with, and that are not dropped yet.
-	done []uint64
-	// dropped is when the last drop ended, and took is how long it took.
-	dropped time.Time
-	took    time.Duration
-
+	done   []uint64
 	counts Redelivered
 }
 
@@ -78,9 +78,7 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 		e.SetRun(uint64(max(1, k.Time.UnixMilli())))
 	}
 	e.Redelivered = true
-	longer, cancel := outlasting(ctx)
-	defer cancel()
-	taken, err := d.runner.Insert(longer, e)
+	taken, err := d.runner.Insert(ctx, e)
 	switch {
 	case errors.Is(err, ErrFilteredOut):
 		d.counts.Filtered++ // nothing was sent, so the letter is the only copy
@@ -92,9 +90,7 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 	default:
 		d.counts.Refused++
 	}
-	d.done = append(d.done, k.Number)
-	// Each drop waits for the disk. So if drops take long, several letters wait for one.
-	if time.Since(d.dropped) < d.took {
+	if d.done = append(d.done, k.Number); len(d.done) < dropAtOnce {
 		return nil
 	}
 	return d.drop(ctx)
@@ -105,32 +101,11 @@ func (d *redelivery) drop(ctx context.Context) error {
 	if len(d.done) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
-	start := time.Now()
 	err := d.runner.DeadLetters().Drop(ctx, d.done...)
-	d.dropped = time.Now()
-	d.took = d.dropped.Sub(start)
 	if err == nil {
 		d.done = d.done[:0]
 	}
 	return err
-}
-
-// outlasting returns a context that ends goneTimeout after ctx.
-func outlasting(ctx context.Context) (longer context.Context, cancel context.CancelFunc) {
-	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(goneTimeout)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			end()
-		case <-longer.Done():
-		}
-	})
-	return longer, func() {
-		stop()
-		end()
-	}
 }

@@ -25,94 +25,83 @@ type Setup struct {
 // replaced, stopped or set back. What is cut off then may come twice.
 const replacePatience = 2 * time.Second
 
-// errReplaced tells a loop to end for another setup, or for good.
+// errReplaced tells a loop to end for a change.
 var errReplaced = errors.New("the sink is replaced")
-
-// change is what Replace and Stop ask for.
-type change struct {
-	setup *Setup        // nil: end
-	made  chan struct{} // closed when the sink works by it
-}
 
 // Replace has the sink continue with another setup, behind the last event that the
 // old one is done with. It returns when the old one is closed, which takes some
 // seconds if it hangs, or when ctx ends; the change is made in any case. The
 // cursor and the metrics stay.
-func (r *Runner) Replace(ctx context.Context, s Setup) error { return r.change(ctx, &s) }
+func (r *Runner) Replace(ctx context.Context, s Setup) error {
+	err := r.change(ctx, func(context.Context) error {
+		r.setup = s
+		r.health.begin(s.Type)
+		return nil
+	})
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
 
 // Stop ends the sink without waiting for what the journal still holds for it. It
 // returns when Run has ended, or when ctx ends.
-func (r *Runner) Stop(ctx context.Context) error { return r.change(ctx, nil) }
-
-func (r *Runner) change(ctx context.Context, s *Setup) error {
-	c := change{setup: s, made: make(chan struct{})}
-	r.requests.replace(c)
-	made := c.made
-	if s == nil {
-		made = r.done
-	}
+func (r *Runner) Stop(ctx context.Context) error {
+	r.requests.want(func(context.Context) { r.stopped = true })
 	select {
-	case <-made:
 	case <-r.done:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return nil
 }
 
-// changeable returns a context for one setup's time: it ends with ctx, and some
-// time after something was asked for that does not wait, if that is not seen to by then.
+// change calls do when nothing is under way and the sink is closed, and returns its error. It does not wait
+// longer than ctx or the sink last; do is called all the same, unless the sink has ended.
+func (r *Runner) change(ctx context.Context, do func(ctx context.Context) error) error {
+	done := make(chan error, 1)
+	r.requests.want(func(ctx context.Context) { done <- do(ctx) })
+	select {
+	case err := <-done:
+		return err
+	case <-r.done:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// changeable returns a context for the time until the next change: it ends with ctx, and some
+// time after a change was asked for.
 func (r *Runner) changeable(ctx context.Context) (limited context.Context, end context.CancelFunc) {
 	limited, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	pressed, ended := r.requests.pressure(), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for over := false; !over; {
-			over = r.breakOffAfterPatience(limited, cancel)
+		select {
+		case <-pressed:
+		case <-limited.Done():
+			return
+		}
+		timer := time.NewTimer(replacePatience)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-limited.Done():
 		}
 	}()
 	return limited, func() { cancel(); <-ended }
 }
 
-// breakOffAfterPatience waits for something that does not wait, and breaks off what is under way
-// if that is not seen to in time. It reports whether ctx has ended.
-func (r *Runner) breakOffAfterPatience(ctx context.Context, cancel context.CancelFunc) bool {
-	pressed := r.requests.pressure()
-	select {
-	case <-pressed:
-	case <-ctx.Done():
-		return true
-	}
-	timer := time.NewTimer(replacePatience)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return r.requests.breakOff(pressed, cancel)
-	case <-ctx.Done():
-		return true
-	}
-}
-
-// adopt makes the change that was asked for and reports whether the sink goes on.
-func (r *Runner) adopt(ctx context.Context) (goesOn bool, err error) {
-	c := r.requests.change()
-	if c.setup == nil {
-		return false, nil
-	}
-	if err := r.startOver(ctx); err != nil {
-		return false, err
-	}
-	r.setup = *c.setup
-	r.health.begin(r.setup.Type)
-	close(c.made)
-	return true, nil
-}
-
-// startOver has what was read and not delivered come again.
-func (r *Runner) startOver(ctx context.Context) error {
+// makeChanges makes the changes that were asked for. What was read and not delivered comes again.
+func (r *Runner) makeChanges(ctx context.Context) error {
 	if err := r.cursor.Reset(ctx); err != nil {
 		return err
 	}
-	r.requests.again()
+	r.health.begin(r.setup.Type)
+	for _, change := range r.requests.changes() {
+		change(ctx)
+	}
 	return nil
 }

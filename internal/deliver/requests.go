@@ -12,39 +12,39 @@ import (
 )
 
 var (
-	// errSettle tells a loop to let what is under way come to its end, and to call
-	// settle before it reads on.
-	errSettle = errors.New("deliveries in progress must end first")
 	// errEnded is the answer to requests when the sink has ended.
 	errEnded = errors.New("the sink has ended")
 	// ErrFilteredOut is the error of an Insert of an event that the sink does not get.
 	ErrFilteredOut = errors.New("match or condition of the sink filters the event out")
 )
 
-// requests are what an operator asks of a running sink: to deliver single events,
-// to do something with the cursor, and to go on with another setup or to end. The loop
-// that reads the journal does it, between two reads, so that none gets in the way of
-// what is under way.
+// requests are what an operator asks of a running sink: to deliver a single event, and the changes
+// of replace.go. The loop that reads the journal does it, between two reads, so that none gets in
+// the way of what is under way.
 type requests struct {
-	mu    sync.Mutex
-	ended bool
+	// inserting is full while there is an insertion: there is one at a time.
+	inserting chan struct{}
+
+	mu sync.Mutex
 	// reading is the context of reads, within that which it was made of, and wake ends
 	// it, and so the read under way; nil before the first.
 	reading, within context.Context //nolint:containedctx // one for many reads
 	wake            context.CancelFunc
-	events          []event.Event // that are not delivered, in order
-	taken           int           // how many of them are on their way
-	// waiting are the callers of insert, by the id of their event.
-	waiting map[string]chan outcome
-	// tasks are for while nothing is under way; urgent is how many of them do not wait
-	// for a destination that is down.
-	tasks  []task
-	urgent int
-	// wanted are changes that are to be made, of which the last one counts.
-	wanted []change
-	// pressed is closed while there are changes or urgent tasks, and another one after
-	// they were seen to.
+	insertion       *insertion // nil if there is none
+	// wanted are the changes that are to be made, in order; pressed is closed while there are any.
+	wanted  []func(ctx context.Context)
 	pressed chan struct{}
+}
+
+func newRequests() *requests {
+	return &requests{inserting: make(chan struct{}, 1), pressed: make(chan struct{})}
+}
+
+// insertion is an event that is to be delivered between those of the journal.
+type insertion struct {
+	event event.Event
+	taken bool // it is on its way
+	done  chan outcome
 }
 
 // outcome is the result of an inserted event.
@@ -56,27 +56,22 @@ const (
 	filteredOut
 )
 
-// task does something with the cursor. It is called by the loop, with the loop's
-// context.
-type task func(ctx context.Context, in *reader)
-
-type rewindAnswer struct {
-	events uint64
-	err    error
-}
-
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
 // that it is a dead letter. If the route filters the event out, the error is [ErrFilteredOut].
-// No other inserted event may have the same id; an event of the journal may. If ctx ends first, the
-// event is delivered only if it is on its way already.
+// Calls wait for each other. If ctx ends first, the event is delivered only if it is on its way already.
 func (r *Runner) Insert(ctx context.Context, e event.Event) (taken bool, err error) {
-	done, err := r.requests.insert(e)
-	if err != nil {
-		return false, fmt.Errorf("sink %s: %w", r.options.Name, err)
-	}
 	select {
-	case o := <-done:
+	case r.requests.inserting <- struct{}{}:
+	case <-r.done:
+		return false, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	one := &insertion{event: e, done: make(chan outcome, 1)}
+	r.requests.insert(one)
+	select {
+	case o := <-one.done:
 		if o == filteredOut {
 			return false, fmt.Errorf("sink %s: %w", r.options.Name, ErrFilteredOut)
 		}
@@ -84,14 +79,14 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) (taken bool, err err
 	case <-r.done:
 		return false, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
-		r.requests.withdraw(e.ID)
+		r.requests.withdraw(one)
 		return false, ctx.Err()
 	}
 }
 
 // Rewind has the sink deliver again what was appended to the journal at or after
 // since, under new ids, and returns how many events that are at most. A write in
-// progress has two seconds; then it is canceled and repeated, and the sink is opened
+// progress has two seconds; then it is canceled and repeated. The sink is opened
 // again. So Rewind does not wait for a destination that is down. A rewind that the journal
 // refuses cancels nothing.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
@@ -99,21 +94,18 @@ func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err := r.cursor.Rewindable(); err != nil {
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
 	}
-	answer := make(chan rewindAnswer, 1)
-	err := r.requests.ask(func(ctx context.Context, in *reader) {
-		events, err := in.rewind(ctx, since)
-		answer <- rewindAnswer{events, err}
-	}, true)
-	if err != nil {
+	var events uint64
+	err := r.change(ctx, func(ctx context.Context) (err error) {
+		events, err = r.cursor.Rewind(ctx, since)
+		return err
+	})
+	switch {
+	case err == nil:
+		return events, nil
+	case ctx.Err() != nil:
+		return 0, fmt.Errorf("sink %s has not rewound yet, and rewinds as soon as possible: %w", r.options.Name, err)
+	default:
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
-	}
-	select {
-	case a := <-answer:
-		return a.events, a.err
-	case <-r.done:
-		return 0, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
-	case <-ctx.Done():
-		return 0, fmt.Errorf("sink %s has not rewound yet, and rewinds as soon as possible: %w", r.options.Name, ctx.Err())
 	}
 }
 
@@ -123,59 +115,38 @@ func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
 // Name returns the sink's name.
 func (r *Runner) Name() string { return r.options.Name }
 
-func (q *requests) insert(e event.Event) (done <-chan outcome, err error) {
+func (q *requests) insert(one *insertion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.ended {
-		return nil, errEnded
-	}
-	if _, ok := q.waiting[e.ID]; ok {
-		return nil, fmt.Errorf("event %s is being delivered already", e.ID)
-	}
-	c := make(chan outcome, 1)
-	q.waiting[e.ID] = c
-	q.events = append(q.events, e)
+	q.insertion = one
 	q.interruptNow()
-	return c, nil
 }
 
 // withdraw removes an event that is not on its way.
-func (q *requests) withdraw(id string) {
+func (q *requests) withdraw(one *insertion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := slices.IndexFunc(q.events, func(e event.Event) bool { return e.ID == id })
-	if at >= q.taken {
-		q.events = slices.Delete(q.events, at, at+1)
-		delete(q.waiting, id)
+	if q.insertion == one && !one.taken {
+		q.endInsertion()
 	}
 }
 
-// ask adds a task.
-func (q *requests) ask(t task, urgent bool) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ended {
-		return errEnded
-	}
-	if urgent {
-		q.press()
-		q.urgent++
-	}
-	q.tasks = append(q.tasks, t)
-	q.interruptNow()
-	return nil
+// endInsertion lets the next Insert begin. The caller holds the lock.
+func (q *requests) endInsertion() {
+	q.insertion = nil
+	<-q.inserting
 }
 
-// press closes pressed. The caller holds the lock, and then adds something that does not wait.
-func (q *requests) press() {
-	if !q.pressing() {
+// want adds a change.
+func (q *requests) want(change func(ctx context.Context)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.wanted) == 0 {
 		close(q.pressed)
 	}
+	q.wanted = append(q.wanted, change)
+	q.interruptNow()
 }
-
-// pressing reports whether there is something that does not wait. The caller holds the
-// lock.
-func (q *requests) pressing() bool { return q.urgent > 0 || len(q.wanted) > 0 }
 
 // interruptNow ends the read under way. The caller holds the lock.
 func (q *requests) interruptNow() {
@@ -194,76 +165,42 @@ func (q *requests) interruptible(ctx context.Context) context.Context {
 		q.within = ctx
 		q.reading, q.wake = context.WithCancel(ctx)
 	}
-	if len(q.events)-q.taken+len(q.tasks)+len(q.wanted) > 0 {
+	if q.insertion != nil && !q.insertion.taken || len(q.wanted) > 0 {
 		q.wake()
 	}
 	return q.reading
 }
 
-// inserted takes the next event to deliver.
+// inserted takes the event to deliver.
 func (q *requests) inserted() (event.Event, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.events) == q.taken {
+	if q.insertion == nil || q.insertion.taken {
 		return event.Event{}, false
 	}
-	q.taken++
-	return q.events[q.taken-1], true
+	q.insertion.taken = true
+	return q.insertion.event, true
 }
 
-// again has what was taken and is not delivered taken once more.
-func (q *requests) again() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.taken = 0
-}
-
-// handled sends the callers of insert the outcome of their events. An event of the journal
+// handled sends the caller of Insert the outcome of its event. An event of the journal
 // may have the id of an inserted one that is not on its way yet: that one
 // still comes, and its caller waits for it.
 func (q *requests) handled(events []event.Event, o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	one := q.insertion
+	if one == nil || !one.taken || !slices.ContainsFunc(events, func(e event.Event) bool { return e.ID == one.event.ID }) {
 		return
 	}
-	for i := range events {
-		at := slices.IndexFunc(q.events[:q.taken], func(e event.Event) bool { return e.ID == events[i].ID })
-		if at >= 0 {
-			q.waiting[events[i].ID] <- o
-			delete(q.waiting, events[i].ID)
-			q.events = slices.Delete(q.events, at, at+1)
-			q.taken--
-		}
-	}
+	one.done <- o
+	q.endInsertion()
 }
 
-// replace asks for a change.
-func (q *requests) replace(c change) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.press()
-	q.wanted = append(q.wanted, c)
-	q.interruptNow()
-}
-
-// pressure returns a channel that is closed when something comes that does not wait.
+// pressure returns a channel that is closed while there are changes to make.
 func (q *requests) pressure() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pressed
-}
-
-// breakOff cancels what is under way if what has closed the channel is not seen to yet.
-// It reports whether it did.
-func (q *requests) breakOff(pressed <-chan struct{}, cancel context.CancelFunc) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.pressed != pressed {
-		return false
-	}
-	cancel()
-	return true
 }
 
 func (q *requests) changed() bool {
@@ -272,48 +209,16 @@ func (q *requests) changed() bool {
 	return len(q.wanted) > 0
 }
 
-// change takes what was asked for: the last of it, as the others are out of date.
-func (q *requests) change() change {
+// changes takes the changes that are to be made, and has an inserted event that is not delivered taken once more.
+func (q *requests) changes() []func(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	last := len(q.wanted) - 1
-	c := q.wanted[last]
-	for _, earlier := range q.wanted[:last] {
-		close(earlier.made)
+	if q.insertion != nil {
+		q.insertion.taken = false
 	}
-	q.wanted = nil
-	if !q.pressing() {
-		q.pressed = make(chan struct{})
+	wanted := q.wanted
+	if len(wanted) > 0 {
+		q.wanted, q.pressed = nil, make(chan struct{})
 	}
-	return c
-}
-
-func (q *requests) hasTasks() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.tasks) > 0
-}
-
-// takeTasks returns the tasks, in order; they are the caller's to do. If ctx has ended
-// it leaves them to whoever comes next.
-func (q *requests) takeTasks(ctx context.Context) []task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil
-	}
-	tasks, urgent := q.tasks, q.urgent
-	q.tasks, q.urgent = nil, 0
-	if urgent > 0 && !q.pressing() {
-		q.pressed = make(chan struct{})
-	}
-	return tasks
-}
-
-// close refuses what comes from now on.
-func (q *requests) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ended = true
-	q.interruptNow()
+	return wanted
 }

@@ -360,23 +360,6 @@ func TestRewindOfWhatFails(t *testing.T) {
 	}
 }
 
-// TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
-func TestRewindsOfWhatWorks(t *testing.T) {
-	j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
-	s := &fakeSink{}
-	g := start(t, j, s, nil)
-	for range 20 {
-		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); err != nil {
-			t.Fatal(err)
-		}
-		<-j.calls
-	}
-	g.drain(t, time.Minute)
-	if n := s.timesClosed(); n != 1 {
-		t.Errorf("closed %d times, want once", n)
-	}
-}
-
 // TestRefusedRewindCancelsNothing: a write in progress continues when the journal refuses a rewind.
 // Otherwise the destination gets its events twice, and a first snapshot starts from its beginning.
 func TestRefusedRewindCancelsNothing(t *testing.T) {

@@ -23,12 +23,8 @@ const (
 // ErrPending is the answer to a request that is kept until the sink works.
 var ErrPending = errors.New("the re-snapshot is pending")
 
-// resnapshots count what the sink gets of re-snapshots. The cursor has those that are not complete.
+// resnapshots are the callers that wait for re-snapshots. The cursor has those that are not complete.
 type resnapshots struct {
-	// Of the loop: the one under way, and how many objects of each target were not left out.
-	what    journal.Resnapshot
-	objects map[string]int
-
 	mu sync.Mutex
 	// waiting are the callers, by run: channels with room for one answer.
 	waiting map[uint64]chan map[string]int
@@ -139,38 +135,39 @@ func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, 
 	}
 }
 
-// repeated notes an event that may be part of a re-snapshot. When the last one was read, it has the end noted,
-// once nothing is under way any more.
+// repeated notes an event that may be part of a re-snapshot.
 func (r *reader) repeated(e *event.Event, admitted bool) {
-	s := &r.runner.resnapshots
 	switch {
 	case e.Op == event.Begin && e.Replay:
 		for _, what := range r.runner.cursor.Requests() {
 			if e.ID == what.Begin[0].ID {
-				s.what, s.objects = what, make(map[string]int)
+				r.what, r.objects = what, make(map[string]int)
 			}
 		}
-	case s.objects == nil:
-	case admitted && e.Reannounced() && e.Run == s.what.Run:
-		s.objects[e.Target]++
-	case e.ID == s.what.End[len(s.what.End)-1].ID:
-		what, objects := s.what, s.objects
-		s.objects = nil
-		// If the sink has ended, there is nothing to do.
-		_ = r.runner.requests.ask(func(context.Context, *reader) { r.runner.conclude(what, objects) }, false)
+	case r.objects == nil:
+	case admitted && e.Reannounced() && e.Run == r.what.Run:
+		r.objects[e.Target]++
+	case e.ID == r.what.End[len(r.what.End)-1].ID:
+		r.ended = true
 	}
 }
 
-// conclude answers a request. It logs the outcome, because the caller may not wait any more.
-func (r *Runner) conclude(what journal.Resnapshot, objects map[string]int) {
-	complete, err := r.cursor.Complete(what.Run)
+// conclude answers a request if its last event was read. Nothing that was read may be under way. It logs the
+// outcome, because the caller may not wait any more.
+func (r *reader) conclude() {
+	if !r.ended {
+		return
+	}
+	what, objects := r.what, r.objects
+	r.objects, r.ended = nil, false
+	complete, err := r.runner.cursor.Complete(what.Run)
 	if !complete {
 		return // it begins again
 	}
-	logger := r.options.Logger.With("resource", resourceOf(what), "run", what.Run)
+	logger := r.runner.options.Logger.With("resource", resourceOf(what), "run", what.Run)
 	if err != nil {
 		logger.Warn("completed re-snapshot not recorded; a restart repeats it", "err", err)
 	}
 	logger.Info("re-snapshot complete")
-	r.resnapshots.answer(what.Run, objects)
+	r.runner.resnapshots.answer(what.Run, objects)
 }

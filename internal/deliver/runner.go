@@ -73,6 +73,7 @@ type Runner struct {
 	// requests are what an operator asks for meanwhile.
 	requests    *requests
 	resnapshots resnapshots
+	stopped     bool // Stop was called; of Run
 
 	drainOnce sync.Once
 	until     uint64          // the last sequence to deliver, valid once draining has ended
@@ -94,7 +95,7 @@ func New(cursor Cursor, end func() uint64, o Options) (*Runner, error) {
 		cursor:      cursor,
 		end:         end,
 		health:      &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
-		requests:    &requests{waiting: make(map[string]chan outcome), pressed: make(chan struct{})},
+		requests:    newRequests(),
 		resnapshots: resnapshots{waiting: make(map[uint64]chan map[string]int)},
 		done:        make(chan struct{}),
 	}
@@ -151,7 +152,6 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // finish gives back what New took.
 func (r *Runner) finish() {
-	r.requests.close()
 	r.left = r.cursor.Lag().Events
 	r.health.setState(Stopped)
 	r.metrics.unregister()
@@ -194,24 +194,13 @@ func (r *Runner) runAll(ctx, idle context.Context) error {
 	for {
 		limited, end := r.changeable(ctx)
 		err := r.run(limited, idle)
-		brokenOff := limited.Err() != nil
 		end()
-		changed := r.requests.changed()
-		if ctx.Err() != nil || !changed && !brokenOff || errors.Is(err, journal.ErrClosed) {
+		if ctx.Err() != nil || !r.requests.changed() || errors.Is(err, journal.ErrClosed) {
 			return err
 		}
-		if changed {
-			if goesOn, err := r.adopt(ctx); !goesOn {
-				return err
-			}
-		} else {
-			if err := r.startOver(ctx); err != nil {
-				return err
-			}
-			r.health.begin(r.setup.Type)
+		if err := r.makeChanges(ctx); err != nil || r.stopped {
+			return err
 		}
-		// What an operator has asked for does not wait until the sink can be opened.
-		(&reader{runner: r}).settle(ctx)
 	}
 }
 
@@ -294,11 +283,7 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 		}
 	}
 	for {
-		in.settle(ctx) // nothing is under way
 		entries, err := in.next(ctx)
-		if errors.Is(err, errSettle) {
-			continue
-		}
 		if len(entries) == 0 {
 			return err
 		}
@@ -313,6 +298,7 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 			return err
 		}
 		in.commit(last)
+		in.conclude()
 		clear(events) // let go of the objects while waiting for the next
 		events, seqs = events[:0], seqs[:0]
 	}

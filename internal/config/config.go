@@ -14,7 +14,7 @@ import (
 // and has its defaults filled in. It is never changed later. It may be printed: secrets
 // are hidden.
 //
-// The yaml tags name the keys. An enum tag lists the values a string may have.
+// The yaml tags name the keys. A required tag marks keys that must be there. An enum tag lists the values a string may have.
 // An absent tag marks a list that means everything if its key is absent, and says so. An
 // empty list is an error: it would select everything after its last item was removed.
 type Config struct {
@@ -29,12 +29,12 @@ type Config struct {
 	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// Resources lists what informd watches: an entry for each resource or wildcard. There is
 	// at least one entry, and no two entries name the same resource.
-	Resources []Resource `yaml:"resources"`
+	Resources []Resource `yaml:"resources" required:""`
 	Journal   Journal    `yaml:"journal"`
 	Replicas  Replicas   `yaml:"replicas"`
 	// Sinks lists the destinations of events. There is at least one entry. Each sink has its
 	// own cursor in the journal and its own retries.
-	Sinks     []Sink    `yaml:"sinks"`
+	Sinks     []Sink    `yaml:"sinks" required:""`
 	Redaction Redaction `yaml:"redaction"`
 	Admin     Admin     `yaml:"admin"`
 	Log       Log       `yaml:"log"`
@@ -99,9 +99,9 @@ type Sink struct {
 	// Pos is where the entry begins.
 	Pos Pos `yaml:"-"`
 	// Name is a DNS label. The cursor and the metrics of the sink belong to it.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" required:""`
 	// Type is the sink type. It decides which other keys the entry takes.
-	Type string `yaml:"type"`
+	Type string `yaml:"type" required:""`
 	// Match lists which events the sink gets: those that at least one of the entries
 	// matches. Without it the sink gets every event.
 	Match []Match `yaml:"match" absent:"everything"`

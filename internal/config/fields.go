@@ -12,6 +12,8 @@ type Field struct {
 	Key   string
 	Value reflect.Value
 	Enum  []string // what a string may be; nil means anything
+	// Required: a mapping without the key is a mistake.
+	Required bool
 	// Absent is what a list without its key means, if an empty one is refused.
 	Absent string
 	// Of is the struct that declares it, as Declared.
@@ -33,7 +35,8 @@ func FieldsOf(dst reflect.Value) []Field {
 		case key == "" || key == "-" || !f.IsExported():
 			continue
 		}
-		one := Field{Key: key, Value: dst.Field(i), Absent: f.Tag.Get("absent"), Of: dst.Type(), Declared: f}
+		_, required := f.Tag.Lookup("required")
+		one := Field{Key: key, Value: dst.Field(i), Required: required, Absent: f.Tag.Get("absent"), Of: dst.Type(), Declared: f}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			one.Enum = strings.Split(enum, ",")
 		}

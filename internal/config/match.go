@@ -10,6 +10,13 @@ import (
 // false as well.
 type Control []string
 
+// Toggle implements [sink.Toggle].
+func (c *Control) Toggle(on bool) {
+	if *c = (Control{}); on {
+		*c = DefaultControl()
+	}
+}
+
 // DefaultControl is what control: true means.
 func DefaultControl() Control {
 	return Control{string(event.Begin), string(event.Synced), string(event.Gap)}

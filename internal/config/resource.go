@@ -16,7 +16,7 @@ type Resource struct {
 	// "deployments.v1.apps" have group and version in them. With a glob here or in Group the
 	// entry is a wildcard: it matches resources that no other entry names. The first of
 	// several wildcards has priority.
-	Resource string `yaml:"resource"`
+	Resource string `yaml:"resource" required:""`
 	// ExcludeResources lists resources that a wildcard does not match: globs of plural names,
 	// or "<group or core>/<plural name>".
 	ExcludeResources []string `yaml:"excludeResources"`

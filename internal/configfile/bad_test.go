@@ -100,7 +100,7 @@ func TestTwentyMistakes(t *testing.T) {
 		`8:17: resources[2].namespaces: must be a list, not text`,
 		`9:20: resources[2].labelSelector: "app in" is not a label selector, as in "app=web,tier in (a,b)": unable to parse requirement: found '' expected: '('`,
 		`10:5: resources[2].fieldselector: unknown key (did you mean "fieldSelector"?)`,
-		`12:5: resources[3]: core/pods has an entry on line 6 already: a resource has one entry; write one with a selector that covers both`,
+		`12:5: resources[3]: core/pods has an entry on line 6 already: a resource has one entry; write one in the place of both, which differ in version, labelSelector`,
 		`13:41: resources[4].namespaces[0]: "Team-*" is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these`,
 		`15:9: journal.type: unknown value "memroy" (did you mean "memory"?)`,
 		`16:13: journal.maxBytes: "16 MB" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB`,

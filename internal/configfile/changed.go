@@ -56,41 +56,25 @@ func (r *checker) checkChanged(items []string, path string, metadataOnly bool) {
 	})
 }
 
-// checkRemoved warns of change filters that name what no event of the entries has, and of an entry
-// for which all of them do: no filter sees a change then.
+// checkRemoved warns of change filters that name what no event of the entries has.
 func (r *checker) checkRemoved(items []string, path string, entries []entry) {
-	if len(items) == 0 || r.Failed[path] {
+	if r.Failed[path] {
 		return
 	}
-	var warnings []func()
-	lacking := make([]int, len(items)) // entries, by item
-	for _, one := range entries {
-		cuts, ok := r.cutsOf(one.Resource, one.at)
-		if !ok {
-			return
-		}
-		all, reason := true, ""
-		for i, item := range items {
-			why := removed(item, cuts)
-			if all = all && why != ""; why == "" {
-				continue
+	for i, item := range items {
+		why := ""
+		for _, one := range entries {
+			cuts, ok := r.cutsOf(one.Resource, one.at)
+			if !ok {
+				return
 			}
-			reason = why
-			if lacking[i]++; lacking[i] == len(entries) {
-				at := config.Index(path, i)
-				warnings = append(warnings, func() {
-					r.Warn(r.place(at), at, "%s is in no event, so that it never changes: %s", config.Quote(item), why)
-				})
+			if why = removed(item, cuts); why == "" {
+				break
 			}
 		}
-		if all && len(entries) > 1 {
-			warnings = append(warnings, func() {
-				r.Warn(r.place(path), path, "no modified event of %s passes, because none has these fields: %s", one.at, reason)
-			})
+		if at := config.Index(path, i); why != "" {
+			r.Warn(r.place(at), at, "%s is in no event, so that it never changes: %s", config.Quote(item), why)
 		}
-	}
-	for _, warn := range warnings {
-		warn()
 	}
 }
 

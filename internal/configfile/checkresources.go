@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -49,31 +50,23 @@ func (r *checker) checkResources(resources []config.Resource) {
 // merged says how two entries for one resource become one.
 func merged(first, second config.Resource) string {
 	const one = "a resource has one entry; "
+	others := config.FieldsOf(reflect.ValueOf(&second).Elem())
+	var differ []string
+	for i, f := range config.FieldsOf(reflect.ValueOf(&first).Elem()) {
+		if f.Key != "namespaces" && !reflect.DeepEqual(f.Value.Interface(), others[i].Value.Interface()) {
+			differ = append(differ, f.Key)
+		}
+	}
 	switch {
-	case first.LabelSelector != second.LabelSelector || first.FieldSelector != second.FieldSelector:
-		return one + "write one with a selector that covers both"
-	case first.Version != second.Version || first.Mode != second.Mode:
-		return one + "decide for one version and mode"
-	case !slices.Equal(first.Keep, second.Keep) || !slices.Equal(first.Omit, second.Omit) || !slices.Equal(first.Redact, second.Redact):
-		return one + "decide for one keep, omit and redact"
-	case !slices.Equal(first.EmitWhen.Changed, second.EmitWhen.Changed) || first.EmitWhen.Noop != second.EmitWhen.Noop:
-		return one + "decide for one emitWhen"
-	case first.FieldManager != second.FieldManager || first.OwnerChain != second.OwnerChain:
-		return one + "decide for one fieldManager and ownerChain"
-	case !slices.Equal(first.Changes, second.Changes):
-		return one + "decide for one changes"
-	case first.ResnapshotEvery != second.ResnapshotEvery || !slices.Equal(first.ExcludeResources, second.ExcludeResources):
-		return one + "decide for one resnapshotEvery and excludeResources"
-	case first.Patterned() || second.Patterned() || first.Scope != second.Scope:
-		return one + "write one whose namespaces cover both"
+	case len(differ) > 0:
+		return one + "write one in the place of both, which differ in " + strings.Join(differ, ", ")
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
 		return "remove this one"
 	case len(first.Namespaces) == 0 || len(second.Namespaces) == 0:
 		return one + "keep the one without namespaces, it covers all"
 	default:
-		all := slices.Concat(first.Namespaces, second.Namespaces)
-		slices.Sort(all)
-		return one + fmt.Sprintf("merge them with namespaces: [%s]", strings.Join(slices.Compact(all), ", "))
+		all := config.Unique(slices.Concat(first.Namespaces, second.Namespaces))
+		return one + "merge them with namespaces: [" + strings.Join(all, ", ") + "]"
 	}
 }
 

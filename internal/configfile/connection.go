@@ -70,11 +70,14 @@ func (r *reading) source(path, message string) (string, string) {
 	return one.path, one.name + message
 }
 
-// toggle decodes true or false for a block of keys, which is no mapping.
-func (r *reading) toggle(n *node, path string, block sink.Toggle) {
+// toggle decodes true or false in the place of a block of keys or of a list.
+func (r *reading) toggle(n *node, path string, f config.Field, block sink.Toggle) {
 	if n.Kind != kindBoolean {
-		all := config.Keys(config.FieldsOf(reflect.ValueOf(block).Elem()))
-		r.Add(n.At, path, "must be true, false or a mapping with the keys %s, not %s", strings.Join(all, ", "), n.Kind)
+		form := "list of " + strings.Join(f.Enum, ", ")
+		if f.Value.Kind() == reflect.Struct {
+			form = "mapping with the keys " + strings.Join(config.Keys(config.FieldsOf(f.Value)), ", ")
+		}
+		r.Add(n.At, path, "must be true, false or a %s, not %s", form, n.Kind)
 		return
 	}
 	block.Toggle(n.Text == "true")

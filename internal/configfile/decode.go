@@ -38,6 +38,10 @@ func (r *reading) value(n *node, path string, f config.Field) {
 		r.resource(n, path, entry)
 		return
 	}
+	if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != kindMapping && n.Kind != kindSequence {
+		r.toggle(n, path, f, block)
+		return
+	}
 	switch kind := f.Value.Kind(); {
 	case config.IsScalar(f.Value):
 		r.scalar(n, path, f)
@@ -47,13 +51,7 @@ func (r *reading) value(n *node, path string, f config.Field) {
 		f.Value = pointed.Elem()
 		r.value(n, path, f)
 	case kind == reflect.Struct:
-		if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != kindMapping {
-			r.toggle(n, path, block)
-			return
-		}
 		r.object(n, path, f.Value)
-	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.Control]() && n.Kind != kindSequence:
-		r.control(n, path, f.Value)
 	case isServers(f.Value):
 		r.servers(n, path, f)
 	case kind == reflect.Slice && f.Value.Type() == reflect.TypeFor[config.OneOrMore]() && n.Kind != kindSequence:
@@ -200,11 +198,6 @@ func (r *reading) scalar(n *node, path string, f config.Field) {
 	}
 	if f.Enum != nil && n.Kind != kindText {
 		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.Enum, ", "), n.Kind)
-		return
-	}
-	if path == "journal.type" && (n.Text == "embedded" || n.Text == "nats") {
-		r.Add(n.At, path, "%s was replaced by %s, the default: informd has a log of its own in journal.dir, and begins it with a snapshot; for high availability, set replicas",
-			config.Quote(n.Text), config.JournalLog)
 		return
 	}
 	if config.IsPlainString(f.Value) && n.Kind != kindText {

@@ -172,7 +172,6 @@ sinks:
 		"CR":         replace(plain, "\n", "\r"),
 		"BOM":        "\ufeff" + plain,
 		"directive":  "%YAML 1.2\n---" + plain + "...\n",
-		"with tags":  replace(plain, `"12"`, `!!str 12`, "true", "!!bool true"),
 		"with JSON":  replace(plain, "a=b", `"a=b"`, "servers: x", `"servers": ["x"]`),
 		"complex ?":  replace(plain, "cluster: c", "? cluster\n: c"),
 		"with nulls": plain + "journal:\nlog: ~\nadmin: {listen: null}\n",

@@ -1,25 +1,12 @@
 package configfile
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/event"
 )
-
-// control decodes true or false.
-func (r *reading) control(n *node, path string, dst reflect.Value) {
-	switch {
-	case n.Kind != kindBoolean:
-		r.Add(n.At, path, "must be true, false or a list of %s, not %s", strings.Join(config.NamesOf(event.Op.Control), ", "), n.Kind)
-	case n.Text == "true":
-		dst.Set(reflect.ValueOf(config.DefaultControl()))
-	default:
-		dst.Set(reflect.ValueOf(config.Control{}))
-	}
-}
 
 // checkOps checks the operations of object events.
 func (r *checker) checkOps(ops []string, path string) {

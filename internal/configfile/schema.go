@@ -10,7 +10,6 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/connection"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -44,24 +43,6 @@ func Schema(drivers []sink.Driver, describe Describe) (map[string]any, error) {
 	return whole, nil
 }
 
-// required are the keys that a mapping at a path must have.
-func required(path string) []string {
-	switch path {
-	case "":
-		return []string{"resources", "sinks"}
-	case "resources[]":
-		return []string{"resource"}
-	case "sinks[]":
-		return []string{"name", "type"}
-	}
-	return nil
-}
-
-// derived are paths whose defaults are no constants: they are in the description.
-func derived() []string {
-	return []string{"cluster", "resources[].resource", "sinks[].name", "sinks[].type"}
-}
-
 // generator makes schemas of Go values, which have the defaults in them.
 type generator struct {
 	drivers  []sink.Driver
@@ -71,8 +52,9 @@ type generator struct {
 // mapping is the schema of a struct.
 func (g *generator) mapping(value reflect.Value, path string) object {
 	schema := object{"type": []string{"object", "null"}, "additionalProperties": false, "properties": g.properties(value, path)}
-	if keys := required(path); keys != nil {
-		schema["required"], schema["type"] = keys, "object"
+	required := slices.DeleteFunc(config.FieldsOf(value), func(f config.Field) bool { return !f.Required })
+	if len(required) > 0 {
+		schema["required"], schema["type"] = config.Keys(required), "object"
 	}
 	if value.Type() == reflect.TypeFor[config.Sink]() {
 		g.sinkTypes(schema)
@@ -99,7 +81,8 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		if text := g.describe(f.Of, f.Declared); text != "" {
 			schema["description"] = text
 		}
-		if known := fallback(f.Value); known != nil && !slices.Contains(derived(), at) {
+		// That of cluster depends on the sinks: the description has it.
+		if known := fallback(f.Value); known != nil && !f.Required && at != "cluster" {
 			schema["default"] = known
 		}
 		all[f.Key] = schema
@@ -108,13 +91,13 @@ func (g *generator) properties(value reflect.Value, path string) object {
 }
 
 // alternatives adds the other form of a value: a list as its only item, a block of keys
-// and control as true or false.
+// or control as true or false.
 func alternatives(schema object, t reflect.Type) object {
 	item, list := schema["items"].(object)
 	switch {
 	case list && (t == reflect.TypeFor[config.OneOrMore]() || t == reflect.TypeFor[connection.Servers]()):
 		return object{"anyOf": []object{schema, item}}
-	case t == reflect.TypeFor[config.Control](), reflect.PointerTo(t).Implements(reflect.TypeFor[sink.Toggle]()):
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[sink.Toggle]()):
 		return object{"anyOf": []object{schema, {"type": "boolean"}}}
 	}
 	return schema
@@ -177,20 +160,9 @@ func (g *generator) list(value reflect.Value, path string) object {
 	case "sinks":
 		schema["minItems"] = 1
 	case "sinks[].match[].ops":
-		constrain(schema, operations())
+		constrain(schema, config.NamesOf(config.ObjectOp))
 	}
 	return schema
-}
-
-// operations are those of object events.
-func operations() []string {
-	var all []string
-	for _, op := range event.Ops() {
-		if !op.Control() {
-			all = append(all, string(op))
-		}
-	}
-	return all
 }
 
 // sinkTypes completes the schema of an entry of sinks, whose other keys depend on its

@@ -6,8 +6,8 @@ import (
 	"github.com/informd/informd/internal/config"
 )
 
-// node is a value of the file with its place. Anchors, aliases, merge keys and
-// tags are resolved: several nodes may share what is below them, but never in a
+// node is a value of the file with its place. Anchors, aliases and merge keys
+// are resolved: several nodes may share what is below them, but never in a
 // circle.
 type node struct {
 	Kind kind
@@ -118,31 +118,11 @@ func (t *tree) node(n ast.Node, path string, depth int) *node {
 		}
 		t.Add(out.At, path, "no anchor &%s before this alias; a value that begins with * goes in quotes", name)
 	case *ast.TagNode:
-		return t.tagged(n, path, depth)
+		t.Add(out.At, path, "%s is a YAML tag: put text that starts with ! in quotes", config.Quote(n.GetToken().Value))
 	default:
 		t.Add(out.At, path, "a YAML %s has no meaning here", n.Type().YAMLName())
 	}
 	return out
-}
-
-// tagged resolves the tags of YAML itself; there are no others.
-func (t *tree) tagged(n *ast.TagNode, path string, depth int) *node {
-	tag := n.GetToken().Value
-	inner := &node{At: t.begin(n)}
-	if n.Value != nil {
-		inner = t.node(n.Value, path, depth+1)
-	}
-	switch tag {
-	case "!!str":
-		if inner.Kind == kindNumber || inner.Kind == kindBoolean || inner.Kind == kindNull {
-			return &node{Kind: kindText, At: inner.At, Text: inner.Text}
-		}
-	case "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
-	default:
-		t.Add(t.begin(n), path, "%s is a YAML tag: put text that starts with ! in quotes", config.Quote(tag))
-		return &node{At: inner.At}
-	}
-	return inner
 }
 
 // pairs returns the pairs of a mapping, those of merge keys behind its own.

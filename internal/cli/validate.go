@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -12,9 +11,8 @@ func validateCommand(std streams) *cobra.Command {
 		Use: "validate", Short: "check the config without contacting any server", GroupID: setUpGroup,
 		Long: `informd validate reads the config as 'informd run' does, with the INFORMD_* variables and
 the flags. It prints all errors at once, each as file:line:column with what to do. It
-prints a warning where the config is valid but probably not intended, and for each file
-of a key such as keyFile or credsFile that does not exist. Relative paths in the config
-are relative to the working directory of informd.`,
+prints a warning where the config is valid but probably not intended. Relative paths in the
+config are relative to the working directory of informd.`,
 		Example: `informd validate -c config.yaml
 INFORMD_LOG_LEVEL=debug informd validate -c config.yaml`,
 		Annotations: exitCodes("0 the config is valid, 2 it has errors"),
@@ -24,7 +22,7 @@ INFORMD_LOG_LEVEL=debug informd validate -c config.yaml`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(c.Warnings, c.MissingFiles()) {
+			for _, w := range c.Warnings {
 				fmt.Fprintln(std.err, "warning:", w)
 			}
 			_, err = fmt.Fprintf(std.out, "%s: ok (resources: %d, sinks: %d)\n", c.Path, len(c.Resources), len(c.Sinks))

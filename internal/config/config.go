@@ -41,8 +41,6 @@ type Config struct {
 
 	// Places are the positions of the values in the file, by key path.
 	Places map[string]Pos
-	// Files are the keys that name a file to read.
-	Files []FileKey
 }
 
 // Kubernetes names the API server that informd watches. Default: in a Pod, its own API

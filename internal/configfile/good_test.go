@@ -20,7 +20,7 @@ func compare(want, got any, more ...cmp.Option) string {
 	return cmp.Diff(want, got, append(more,
 		cmp.AllowUnexported(sink.Secret{}, webhookOptions{}),
 		cmpopts.IgnoreFields(sink.Driver{}, "New"),
-		cmpopts.IgnoreFields(config.Config{}, "Sum", "Places", "Files"),
+		cmpopts.IgnoreFields(config.Config{}, "Sum", "Places"),
 		cmpopts.IgnoreFields(config.Match{}, "When"),
 		cmpopts.IgnoreTypes(noSink{}))...)
 }

@@ -3,7 +3,6 @@ package configfile
 import (
 	"crypto/sha256"
 	"reflect"
-	"strings"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/when"
@@ -61,7 +60,6 @@ func (r *reading) config(body []byte, over []override) (*config.Config, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	c.Files = r.fileKeys(c)
 	warnings := config.InOrder(r.Warnings)
 	c.Warnings = warnings[:min(len(warnings), config.MaxErrors)]
 	return c, nil
@@ -107,21 +105,4 @@ func (r *reading) place(path string) config.Pos {
 		}
 		path = config.Parent(path)
 	}
-}
-
-// fileKeys returns the keys that name files to read: texts whose keys end in File. It reads
-// the decoded config, whose size has a limit: aliases can multiply the nodes of a file. No list but sinks has any.
-func (r *reading) fileKeys(c *config.Config) (found []config.FileKey) {
-	all := config.Leaves(reflect.ValueOf(c).Elem(), "")
-	for i, s := range c.Sinks {
-		if s.Options != nil {
-			all = append(all, config.Leaves(reflect.ValueOf(s.Options).Elem(), config.Index("sinks", i))...)
-		}
-	}
-	for _, f := range all {
-		if f.Value.Kind() == reflect.String && strings.HasSuffix(f.Key, "File") && f.Value.String() != "" {
-			found = append(found, config.FileKey{Key: f.Key, Name: f.Value.String(), At: r.place(f.Key), Origin: r.origins[f.Key]})
-		}
-	}
-	return found
 }

@@ -222,7 +222,7 @@ func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.T
 			err = fmt.Errorf("decode or transform: panic: %v", fault)
 		}
 	}()
-	o, err := i.store.Decode(text, into)
+	o, err := objects.Decode(text, into)
 	if err != nil || i.transform == nil {
 		return text, into, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
 	"github.com/klauspost/compress/s2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,39 +37,14 @@ type Blob struct {
 type form struct {
 	dictionary *s2.Dict // nil for none
 	into       reflect.Type
-	shared     *shared
 }
 
-// shared is what the decoders of one store share.
-type shared struct {
-	words    words
-	decoders sync.Pool
-}
-
-// decoder returns a decoder that must be put back.
-func (s *shared) decoder() *decoder {
-	if d, ok := s.decoders.Get().(*decoder); ok {
-		return d
-	}
-	return new(decoder)
-}
-
-// decode decodes JSON into a new object of a type, with a decoder if that takes it.
-func (s *shared) decode(d *decoder, text []byte, into reflect.Type) (runtime.Object, error) {
-	if into == UnstructuredType() {
-		if o, ok := d.decode(text, &s.words); ok {
-			return &unstructured.Unstructured{Object: o}, nil
-		}
-	}
-	return decode(text, into)
-}
-
-// decompress returns the JSON of the object, in the memory of dst if its capacity suffices.
-func (b Blob) decompress(dst []byte) (text []byte, err error) {
+// json returns the JSON of the object, which the caller owns.
+func (b Blob) json() (text []byte, err error) {
 	if b.dictionary != nil {
-		text, err = b.dictionary.Decode(dst, b.Block)
+		text, err = b.dictionary.Decode(nil, b.Block)
 	} else {
-		text, err = s2.Decode(dst, b.Block)
+		text, err = s2.Decode(nil, b.Block)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decompress object: %w", err)
@@ -78,18 +52,13 @@ func (b Blob) decompress(dst []byte) (text []byte, err error) {
 	return text, nil
 }
 
-// json returns the JSON of the object, which the caller owns.
-func (b Blob) json() ([]byte, error) { return b.decompress(nil) }
-
 // Object decodes a new copy.
 func (b Blob) Object() (runtime.Object, error) {
-	d := b.shared.decoder()
-	defer b.shared.decoders.Put(d)
-	var err error
-	if d.text, err = b.decompress(d.text); err != nil {
+	text, err := b.json()
+	if err != nil {
 		return nil, err
 	}
-	return b.shared.decode(d, d.text, b.into)
+	return Decode(text, b.into)
 }
 
 // UnstructuredType is the type of unstructured objects.
@@ -111,8 +80,8 @@ func TakesAll(into reflect.Type) bool {
 	return into == UnstructuredType() || into == MetadataType() || into == KindedType() || strings.HasPrefix(into.PkgPath(), "k8s.io/api/")
 }
 
-// decode decodes JSON into a new object of a type.
-func decode(text []byte, into reflect.Type) (runtime.Object, error) {
+// Decode decodes JSON into a new object of a type.
+func Decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	made := into
 	if into == KindedType() {
 		made = MetadataType()
@@ -143,7 +112,6 @@ func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 // lock it needs.
 type compressor struct {
 	form    *form
-	shared  shared
 	scratch []byte
 	// seen counts objects until the samples among them become the dictionary, 0 behind that.
 	seen    int
@@ -152,10 +120,10 @@ type compressor struct {
 
 func (c *compressor) compress(text []byte, into reflect.Type) Blob {
 	if c.form == nil {
-		c.form, c.seen = &form{into: into, shared: &c.shared}, 1
+		c.form, c.seen = &form{into: into}, 1
 	}
 	if c.form.into != into {
-		c.form = &form{c.form.dictionary, into, &c.shared}
+		c.form = &form{c.form.dictionary, into}
 	}
 	c.choose(text)
 	scratch := c.scratch
@@ -199,5 +167,5 @@ func (c *compressor) choose(text []byte) {
 // use makes a text the dictionary of the next objects.
 func (c *compressor) use(text []byte) {
 	own := append(make([]byte, 0, len(text)+16), text...) // with less capacity, s2 copies it again
-	c.form = &form{s2.MakeDictManual(own, 0), c.form.into, c.form.shared}
+	c.form = &form{s2.MakeDictManual(own, 0), c.form.into}
 }

@@ -28,19 +28,13 @@ func (s *Store) Each(visit func(*Entry) bool) {
 
 // Masked decodes a new object with the values that the mask keeps.
 func (b Blob) Masked(mask *fieldpath.Projection) (*unstructured.Unstructured, error) {
-	d := b.shared.decoder()
-	defer b.shared.decoders.Put(d)
-	var err error
-	if d.text, err = b.decompress(d.text); err != nil {
+	text, err := b.json()
+	if err != nil {
 		return nil, err
 	}
-	d.kept = mask.Append(d.kept[:0], d.text)
-	o, ok := d.decode(d.kept, &b.shared.words)
-	if !ok {
-		// The decoder reports the error, or takes more than d.
-		if err := json.Unmarshal(d.kept, &o); err != nil {
-			return nil, fmt.Errorf("decode object: %w", err)
-		}
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal(mask.Append(nil, text), &o.Object); err != nil {
+		return nil, fmt.Errorf("decode object: %w", err)
 	}
-	return &unstructured.Unstructured{Object: o}, nil
+	return o, nil
 }

@@ -37,7 +37,7 @@ func (s *Store) valuesOf(key string, text []byte, into reflect.Type, indexers ca
 			continue
 		}
 		if !readsJSON(index) && o == nil && undecodable == nil {
-			if o, undecodable = s.Decode(text, into); undecodable != nil {
+			if o, undecodable = Decode(text, into); undecodable != nil {
 				s.failed(key, undecodable)
 			}
 		}

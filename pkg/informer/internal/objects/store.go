@@ -12,7 +12,6 @@ import (
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -106,14 +105,6 @@ func (s *Store) Compress(text []byte, into reflect.Type) Blob {
 
 // Into is the type of the objects.
 func (s *Store) Into() reflect.Type { return s.into }
-
-// Decode decodes JSON into a new object of a type.
-func (s *Store) Decode(text []byte, into reflect.Type) (runtime.Object, error) {
-	shared := &s.compressor.shared
-	d := shared.decoder()
-	defer shared.decoders.Put(d)
-	return shared.decode(d, text, into)
-}
 
 // Remove returns the removed entry, nil for none.
 func (s *Store) Remove(key string) *Entry {

@@ -79,7 +79,7 @@ func (s *exporter) judge(answered code.Code, asked bool) endpoint.Refusal {
 	case code.Code_CANCELLED, code.Code_DEADLINE_EXCEEDED, code.Code_ABORTED, code.Code_OUT_OF_RANGE, code.Code_UNAVAILABLE, code.Code_DATA_LOSS:
 		return endpoint.Refusal{}
 	case code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED:
-		return endpoint.Refusal{What: s.LoginRefused()}
+		return endpoint.Refusal{What: s.CheckLogin()}
 	case code.Code_UNIMPLEMENTED:
 		return endpoint.Refusal{What: "; the endpoint must take logs, with the compression " + string(s.config.Compression)}
 	case code.Code_INVALID_ARGUMENT:

@@ -59,12 +59,8 @@ type Refusal struct {
 // Accepted notes that the endpoint has accepted something.
 func (e *Endpoint) Accepted() { e.trust.accepted() }
 
-// LoginRefused notes that the endpoint has refused the credential: the file may have a new one. It
-// returns what to check.
-func (e *Endpoint) LoginRefused() string {
-	e.credential.Refused()
-	return "; check " + e.kind.Login
-}
+// CheckLogin says what to check if the endpoint has refused the credential.
+func (e *Endpoint) CheckLogin() string { return "; check " + e.kind.Login }
 
 // Refused makes the error of a refusal. Of several events a permanent error, or an unknown one,
 // only says that they must go one by one.
@@ -108,7 +104,7 @@ func (e *Endpoint) Status(answer *Answer, events int) Refusal {
 	case code/100 == 3:
 		advice = fmt.Sprintf(" (to %s); redirects are not followed, set url to the address of the endpoint", redirectHost(answer.Response))
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		advice = e.LoginRefused()
+		advice = e.CheckLogin()
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		advice = "; " + e.kind.Address
 	case code == http.StatusUnsupportedMediaType:

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -110,24 +109,6 @@ func (c *conn) Close() error {
 	delete(c.all.open, c)
 	c.all.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// send sends the request, and once more if it fails on a connection that was idle: endpoints close
-// those when they like, also while a request is on its way, which says nothing about either.
-func (c *client) send(request *http.Request) (*http.Response, error) {
-	idle := false
-	ctx := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
-		GotConn: func(conn httptrace.GotConnInfo) { idle = conn.WasIdle },
-	})
-	response, err := c.Do(request.WithContext(ctx))
-	if err == nil || !idle || ctx.Err() != nil || BeyondPeer(err) {
-		return response, err
-	}
-	c.CloseIdleConnections() // the endpoint may have closed them, too
-	if request.Body, err = request.GetBody(); err != nil {
-		return nil, err
-	}
-	return c.Do(request)
 }
 
 // BeyondPeer reports whether the client has not sent a request because its headers are longer

@@ -54,14 +54,13 @@ const MaxAnswer = 64 << 10
 type Endpoint struct {
 	URL *url.URL
 
-	kind       Kind
-	options    *Options
-	agent      string
-	encoder    *compress.Encoder
-	credential *Credential
-	client     *client
-	trust      trust
-	answers    atomic.Bool // it has answered since Open
+	kind    Kind
+	options *Options
+	agent   string
+	encoder *compress.Encoder
+	client  *client
+	trust   trust
+	answers atomic.Bool // it has answered since Open
 }
 
 // New makes an endpoint that makes requests, and sends none before it is open.
@@ -75,7 +74,7 @@ func New(o *Options, env sink.Env, kind Kind) (*Endpoint, error) {
 		return nil, err
 	}
 	return &Endpoint{
-		URL: address, kind: kind, options: o, agent: "informd/" + env.Cluster, encoder: encoder, credential: NewCredential(o.Auth),
+		URL: address, kind: kind, options: o, agent: "informd/" + env.Cluster, encoder: encoder,
 	}, nil
 }
 
@@ -86,7 +85,7 @@ func (e *Endpoint) Open(lanes int, adjust func(*http.Transport, *net.Dialer)) er
 	if err != nil {
 		return err
 	}
-	if _, err := e.credential.Header(); err != nil {
+	if _, err := authorization(e.options.Auth); err != nil {
 		return err
 	}
 	e.client = newClient(e.options.Timeout, lanes, config, adjust)
@@ -138,7 +137,7 @@ func (e *Endpoint) Compress(body []byte, header http.Header, name string) ([]byt
 // Request makes a request with a body, which it does not copy, and the headers of the sink, to which
 // it adds those of the keys.
 func (e *Endpoint) Request(to *url.URL, header http.Header, body []byte) (*http.Request, error) {
-	authorization, err := e.credential.Header()
+	credential, err := authorization(e.options.Auth) // its file may have changed
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +150,12 @@ func (e *Endpoint) Request(to *url.URL, header http.Header, body []byte) (*http.
 	for name, value := range e.options.Headers {
 		header.Set(name, value.Reveal())
 	}
-	if authorization != "" {
-		header.Set("Authorization", authorization)
+	if credential != "" {
+		header.Set("Authorization", credential)
 	}
+	// Without a value it is not sent: it lets the transport send the request again if the endpoint has closed
+	// an idle connection meanwhile, which says nothing about either.
+	header["Idempotency-Key"] = nil
 	return request, nil
 }
 
@@ -170,7 +172,7 @@ type Answer struct {
 func (e *Endpoint) Post(ctx context.Context, request *http.Request, patience time.Duration) (*Answer, error) {
 	attempt, cancel := context.WithTimeout(ctx, e.options.Timeout)
 	defer cancel()
-	response, err := e.client.send(request.WithContext(attempt))
+	response, err := e.client.Do(request.WithContext(attempt))
 	if err != nil {
 		return nil, e.explain(ctx, attempt, err)
 	}
@@ -213,9 +215,11 @@ func (e *Endpoint) explain(ctx, attempt context.Context, err error) error {
 // Render shows a request without what is secret in it. If the credential cannot be read, as on another
 // machine than informd's, a note says so in place of it.
 func (e *Endpoint) Render(newRequest func() (*http.Request, error)) (out sink.Rendered, err error) {
-	if _, err := e.credential.Header(); err != nil {
+	if _, err := authorization(e.options.Auth); err != nil {
 		out.Notes = append(out.Notes, "Authorization is missing here: "+err.Error())
-		e.credential = NewCredential(connection.Auth{})
+		without := *e.options
+		without.Auth = connection.Auth{}
+		e.options = &without
 	}
 	request, err := newRequest()
 	if err != nil {
@@ -237,6 +241,9 @@ func shown(headers http.Header, own map[string]sink.Secret) []sink.Header {
 	}
 	var all []sink.Header
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if len(headers[name]) == 0 {
+			continue // it is not sent
+		}
 		h := sink.Header{Name: name, Value: strings.Join(headers[name], ", ")}
 		if secret[name] {
 			h.Value = "<redacted>"

@@ -58,14 +58,11 @@ type Config struct {
 	// and password, or a token in place of the user.
 	Servers connection.Servers `yaml:"servers"`
 	// Auth takes username with passwordFile or password, tokenFile or token, credsFile, or
-	// nkeyFile. The files are read again for every connection, the seed of an nkey after the
-	// server has refused the old one.
+	// nkeyFile. The files are read again for every connection.
 	Auth connection.Auth `yaml:"auth"`
 	TLS  connection.TLS  `yaml:"tls"`
 	// AllowInsecureAuth permits a password or token on a connection without TLS to a server
-	// on another machine, and events without a warning. It also permits connections without
-	// TLS to further servers that the first ones announce. Otherwise informd uses only those in
-	// Servers, unless every connection has TLS.
+	// on another machine, and events without a warning.
 	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
 
 	// Format is [Binary], [CloudEvents] or [Raw].
@@ -152,12 +149,11 @@ func (c *Config) Destination() (name string, identified bool) {
 // Open implements [sink.Config]. It fails if a file that a key names cannot be
 // read, and does not wait for the server.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
-	// The link reads the files again for every connection.
 	options := func() (client.Options, error) { return c.options("informd/" + env.Cluster + "/" + env.Name) }
 	if _, err := options(); err != nil {
 		return nil, err
 	}
-	l := newLink(env.Logger, options)
+	l := &link{logger: env.Logger, options: options}
 	if !c.JetStream {
 		return &coreSink{link: l, form: c.form()}, nil
 	}

@@ -85,14 +85,6 @@ func (c *Config) Exposed() (key, host string) {
 	return "", ""
 }
 
-// allEncrypted reports whether every connection to one of the servers has TLS.
-func (c *Config) allEncrypted() bool {
-	return !slices.ContainsFunc(c.Servers.Reveal(), func(s string) bool {
-		u, err := url.Parse(s)
-		return err != nil || !c.encrypted(u)
-	})
-}
-
 func (c *Config) encrypted(u *url.URL) bool {
 	return c.TLS.Wanted() || u.Scheme == "tls" || u.Scheme == "wss"
 }

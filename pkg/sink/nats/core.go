@@ -28,16 +28,17 @@ func (s *coreSink) Write(ctx context.Context, batch []event.Event) (int, error) 
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	defer s.link.guard(ctx)()
-	n, err := s.write(ctx, batch)
+	guarded, release := s.link.guard(ctx)
+	defer release()
+	n, err := s.write(guarded, batch)
 	return n, orContext(ctx, err)
 }
 
 func (s *coreSink) write(ctx context.Context, batch []event.Event) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	conn, socket, err := s.link.connection(ctx)
+	conn, err := s.link.connection(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,9 +54,6 @@ func (s *coreSink) write(ctx context.Context, batch []event.Event) (int, error) 
 	// before its answer to the flush.
 	if after := conn.LastError(); after != nil && !errors.Is(after, before) && errors.Is(after, client.ErrPermissionViolation) {
 		return 0, explain(after)
-	}
-	if s.link.socketNumber() != socket {
-		return 0, errors.New("connection lost while the server read the events")
 	}
 	return published, permanent
 }
@@ -76,7 +74,7 @@ func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event
 			}
 		}
 		if err := conn.PublishMsg(m); err != nil {
-			return i, nil, fmt.Errorf("publish: %w", notConnected(err))
+			return i, nil, fmt.Errorf("publish: %w", err)
 		}
 	}
 	return len(batch), nil, nil
@@ -91,22 +89,15 @@ func (s *coreSink) flush(ctx context.Context, conn *client.Conn) error {
 		return nil
 	case errors.Is(err, client.ErrConnectionClosed):
 		return errors.New("connection lost while the server read the events")
-	case ctx.Err() == nil && limited.Err() != nil:
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limited.Err() != nil:
 		return fmt.Errorf("the server has not read the events within %v", flushTimeout)
 	}
 	return fmt.Errorf("flush: %w", err)
 }
 
 func (s *coreSink) Close(ctx context.Context) error { return s.link.close(ctx) }
-
-// notConnected translates the error that refuses a publish between two
-// connections: there is no buffer (see [Config.clientOptions]).
-func notConnected(err error) error {
-	if errors.Is(err, client.ErrReconnectBufExceeded) {
-		return client.ErrDisconnected
-	}
-	return err
-}
 
 // orContext makes sure that an error after the end of the context names it: a
 // socket that was closed under a blocked call gives other reasons.

@@ -52,10 +52,8 @@
 //
 // # Servers
 //
-// The client also uses servers that the configured ones announce, but only if
-// every connection has TLS or allowInsecureAuth is set: otherwise a password or
-// token could go to an address that no check has seen. List all servers of the
-// cluster in servers then.
+// The sink connects when it has events to write, and only to configured servers, not to others that these
+// announce: list all servers of the cluster.
 //
 // # Permissions
 //

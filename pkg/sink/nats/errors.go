@@ -3,7 +3,6 @@ package nats
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,14 +12,6 @@ import (
 
 // codeSubjectsOverlap is a JetStream error that the client library has no name for.
 const codeSubjectsOverlap jetstream.ErrorCode = 10065
-
-// orEOF gives the silent end of a connection a name.
-func orEOF(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		return errors.New("closed by the server")
-	}
-	return explain(err)
-}
 
 // explainAck classifies why the stream did not store a message. A message that is too large
 // can never be delivered. An error of an unknown kind may be caused by this message. All
@@ -42,7 +33,7 @@ func explainAck(err error, stream string) error {
 		return fmt.Errorf("no stream answers for the subject: %w; check that stream %s exists and JetStream is up", err, stream)
 	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
 		return fmt.Errorf("stream %s has not acknowledged within %v: %w; check the load and the disk of the server", stream, ackTimeout, err)
-	case errors.Is(err, client.ErrReconnectBufExceeded), errors.Is(err, client.ErrDisconnected):
+	case errors.Is(err, client.ErrConnectionClosed):
 		return fmt.Errorf("connection lost before stream %s acknowledged: %w", stream, err)
 	}
 	if _, ok := errors.AsType[*jetstream.APIError](err); ok {

@@ -59,14 +59,15 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	defer s.link.guard(ctx)()
+	guarded, release := s.link.guard(ctx)
+	defer release()
 	written := 0
 	for began := time.Now(); ; {
-		n, err := s.write(ctx, batch[written:])
+		n, err := s.write(guarded, batch[written:])
 		written += n
 		if s.dest.again {
 			s.dest.stream, s.dest.again = nil, false
-			if err := s.locate(ctx); err != nil {
+			if err := s.locate(guarded); err != nil {
 				s.logger.Debug("stream with new sequences not found; retrying with the next event", slog.Any("err", err))
 			}
 		}
@@ -90,17 +91,16 @@ var errNoAnswer = errors.New("no answer in time")
 // when the last message of a subject was read from a copy that was a moment behind: after
 // another informd has died, the newest messages are its own.
 func passing(err error) bool {
-	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) || errors.Is(err, client.ErrDisconnected) ||
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) || errors.Is(err, client.ErrConnectionClosed) ||
 		refusalOf(err) == refusedStale
 }
 
 func (s *streamSink) Close(ctx context.Context) error { return s.link.close(ctx) }
 
 func (s *streamSink) write(ctx context.Context, batch []event.Event) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	s.link.forgetDenial()
 	if err := s.locate(ctx); err != nil {
 		return 0, err
 	}
@@ -175,8 +175,8 @@ func (f *flight) publish(ctx context.Context, i int, condition string) error {
 	if err := f.settle(ctx, until); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	f.sent++ // even if it fails: a write that ends half way may have brought it over
 	// The library's own retry would send again behind later messages.
@@ -219,10 +219,10 @@ func (f *flight) await(ctx context.Context, future jetstream.PubAckFuture) error
 		return f.accept(ctx, ack)
 	case err := <-future.Err():
 		return explainAck(err, f.sink.config.Name)
-	case err := <-f.sink.link.denied:
-		return err
+	case <-f.sink.link.ended:
+		return explainAck(f.sink.link.lost(), f.sink.config.Name)
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

@@ -45,7 +45,6 @@ func (c *Config) streamConfig() jetstream.StreamConfig {
 // destination is the stream as it was found over one connection.
 type destination struct {
 	conn   *client.Conn
-	socket uint64
 	js     jetstream.JetStream
 	stream jetstream.Stream // nil: to be read
 	read   time.Time        // when the stream was read
@@ -59,7 +58,7 @@ type destination struct {
 // the stream again after streamAge. If that fails, no event is sent, and the next Write
 // reads the stream.
 func (s *streamSink) locate(ctx context.Context) error {
-	conn, socket, err := s.link.connection(ctx)
+	conn, err := s.link.connection(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,10 +71,10 @@ func (s *streamSink) locate(ctx context.Context) error {
 		}
 		s.dest = destination{conn: conn, js: js}
 	}
-	if s.dest.stream != nil && s.dest.socket == socket && time.Since(s.dest.read) < streamAge {
+	if s.dest.stream != nil && time.Since(s.dest.read) < streamAge {
 		return nil
 	}
-	s.dest.stream, s.dest.socket = nil, socket
+	s.dest.stream = nil
 	stream, err := s.find(ctx)
 	if err != nil {
 		return err
@@ -137,35 +136,22 @@ func (s *streamSink) createStream(ctx context.Context) (stream jetstream.Stream,
 	return stream, nil
 }
 
-// ask sends a request to JetStream and waits as long as an answer may take. A denied
-// permission ends it at once: the server then never answers.
+// ask sends a request to JetStream and waits as long as an answer may take.
 func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context) error) error {
-	limited, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	began, limit := time.Now(), s.asking.Now()
-	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: JetStream has not answered within %v", errNoAnswer, limit)) })
-	defer timer.Stop()
-	answered, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case err := <-s.link.denied:
-			cancel(err)
-		case <-answered:
-		}
-	}()
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: JetStream has not answered within %v", errNoAnswer, limit))
+	defer cancel()
 	err := question(limited)
-	close(answered)
-	<-watched
-	if errors.Is(context.Cause(limited), errNoAnswer) {
-		s.asking.Unanswered()
-	} else if err == nil {
+	switch {
+	case err == nil:
 		s.asking.Answered(time.Since(began))
+		return nil
+	case limited.Err() == nil:
+		return err
+	case ctx.Err() == nil:
+		s.asking.Unanswered()
 	}
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return context.Cause(limited)
-	}
-	return err
+	return context.Cause(limited) // for example that the server denies a permission
 }
 
 func (s *streamSink) explainCreate(ctx context.Context, err error) error {

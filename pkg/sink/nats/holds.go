@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
 
-const (
-	holdsBatch = 500
-	// holdsWait is how long a read waits for messages that may not be there.
-	holdsWait = 2 * time.Second
-	// holdsAttempts is how many reads in a row may bring nothing of what the server has.
-	holdsAttempts = 5
-)
+// holdsWait is how long a message may take that the server has.
+const holdsWait = 10 * time.Second
 
 var errNoStream = errors.New("jetstream is false, and without a stream there is nothing to read; set jetstream: true")
 
@@ -67,59 +61,39 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(event.Event)
 	return c.readHeld(ctx, consumer, info.State.LastSeq, take)
 }
 
-// place is how far a stream was read: the sequences of the last message, and how many
-// messages the server had behind it.
-type place struct {
-	jetstream.SequencePair
-	pending uint64
-}
-
-// readHeld reads up to the sequence end, or until the server has no more. A server that is
-// slow does not make objects look as if they were missing.
+// readHeld reads up to the sequence end, or until the server has no more. A server that is slow does not make
+// objects look as if they were missing.
 func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(event.Event) error) error {
-	at, empty := place{pending: consumer.CachedInfo().NumPending}, 0
-	for at.Stream < end && ctx.Err() == nil {
-		before := at
-		messages, err := consumer.Fetch(holdsBatch, jetstream.FetchMaxWait(holdsWait))
-		if err == nil {
-			at, err = c.takeBatch(messages, at, take)
+	messages, err := consumer.Messages()
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", c.Stream, err)
+	}
+	defer messages.Stop()
+	pending := consumer.CachedInfo().NumPending
+	for at := (jetstream.SequencePair{}); pending > 0 && at.Stream < end; {
+		limited, cancel := context.WithTimeoutCause(ctx, holdsWait,
+			fmt.Errorf("the server has %d more messages and delivers none; try again", pending))
+		m, err := messages.Next(jetstream.NextContext(limited))
+		if err != nil && limited.Err() != nil {
+			err = context.Cause(limited)
 		}
+		cancel()
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", c.Stream, err)
 		}
-		switch empty++; {
-		case at != before:
-			empty = 0
-		case at.pending == 0:
-			return ctx.Err()
-		case empty >= holdsAttempts:
-			return fmt.Errorf("read stream %s: the server has %d more messages and delivers none; try again", c.Stream, at.pending)
-		}
-	}
-	return ctx.Err()
-}
-
-// takeBatch hands on the events of a batch, which follows after a place in the stream. It
-// returns the place of its last message.
-func (c *Config) takeBatch(messages jetstream.MessageBatch, after place, take func(event.Event) error) (place, error) {
-	at := after
-	for m := range messages.Messages() {
 		meta, err := m.Metadata()
 		if err == nil && meta.Sequence.Consumer != at.Consumer+1 {
 			err = fmt.Errorf("message %d was delivered after %d; try again", meta.Sequence.Consumer, at.Consumer)
 		}
 		if err != nil {
-			return at, err
+			return fmt.Errorf("read stream %s: %w", c.Stream, err)
 		}
-		at = place{meta.Sequence, meta.NumPending}
+		at, pending = meta.Sequence, meta.NumPending
 		if err := c.takeHeld(m, take); err != nil {
-			return at, err
+			return err
 		}
 	}
-	if err := messages.Error(); !errors.Is(err, client.ErrTimeout) {
-		return at, err
-	}
-	return at, nil
+	return ctx.Err()
 }
 
 // takeHeld hands on the event of a message, if it is that of an object.

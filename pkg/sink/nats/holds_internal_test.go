@@ -1,9 +1,11 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	client "github.com/nats-io/nats.go"
@@ -14,34 +16,38 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// silentConsumer has messages, and delivers the first of them after some reads that bring
-// nothing.
-type silentConsumer struct {
+// slowConsumer has messages, and delivers the first of them after a while.
+type slowConsumer struct {
 	jetstream.Consumer
+
 	pending uint64
-	silent  int
+	after   time.Duration
 }
 
-func (c *silentConsumer) CachedInfo() *jetstream.ConsumerInfo {
+func (c *slowConsumer) CachedInfo() *jetstream.ConsumerInfo {
 	return &jetstream.ConsumerInfo{NumPending: c.pending}
 }
 
-func (c *silentConsumer) Fetch(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
-	messages := make(chan jetstream.Msg, 1)
-	defer close(messages)
-	if c.silent--; c.silent == -1 {
-		messages <- onlyMessage{}
+func (c *slowConsumer) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+	return slowMessages{after: c.after}, nil
+}
+
+type slowMessages struct {
+	jetstream.MessagesContext
+
+	after time.Duration
+}
+
+func (c slowMessages) Next(...jetstream.NextOpt) (jetstream.Msg, error) {
+	if c.after > holdsWait {
+		<-time.After(holdsWait + 1)
+		return nil, context.DeadlineExceeded
 	}
-	return silentBatch{messages: messages}, nil
+	<-time.After(c.after)
+	return onlyMessage{}, nil
 }
 
-type silentBatch struct {
-	jetstream.MessageBatch
-	messages chan jetstream.Msg
-}
-
-func (b silentBatch) Messages() <-chan jetstream.Msg { return b.messages }
-func (b silentBatch) Error() error                   { return client.ErrTimeout }
+func (slowMessages) Stop() {}
 
 type onlyMessage struct{ jetstream.Msg }
 
@@ -60,26 +66,28 @@ func (onlyMessage) Headers() client.Header {
 // more. Otherwise a slow server would make objects look as if they were missing.
 func TestHoldsOfASlowServer(t *testing.T) {
 	for name, c := range map[string]struct {
-		consumer *silentConsumer
+		consumer *slowConsumer
 		objects  int
 		err      string
 	}{
-		"nothing there": {&silentConsumer{silent: 100}, 0, ""},
-		"slow":          {&silentConsumer{pending: 1, silent: 2}, 1, ""},
-		"silent":        {&silentConsumer{pending: 1, silent: 100}, 0, "read stream S: the server has 1 more messages and delivers none; try again"},
+		"nothing there": {&slowConsumer{after: time.Hour}, 0, ""},
+		"slow":          {&slowConsumer{pending: 1, after: holdsWait / 2}, 1, ""},
+		"silent":        {&slowConsumer{pending: 1, after: time.Hour}, 0, "read stream S: the server has 1 more messages and delivers none; try again"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := 0
-			err := (&Config{Stream: "S"}).readHeld(t.Context(), c.consumer, 9, func(h event.Event) error {
-				if h.Name != "a" {
-					return errors.New(h.Name)
+			synctest.Test(t, func(t *testing.T) {
+				objects := 0
+				err := (&Config{Stream: "S"}).readHeld(t.Context(), c.consumer, 9, func(h event.Event) error {
+					if h.Name != "a" {
+						return errors.New(h.Name)
+					}
+					objects++
+					return nil
+				})
+				if objects != c.objects || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
+					t.Errorf("%d objects, %v; want %d, %q", objects, err, c.objects, c.err)
 				}
-				objects++
-				return nil
 			})
-			if objects != c.objects || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
-				t.Errorf("%d objects, %v; want %d, %q", objects, err, c.objects, c.err)
-			}
 		})
 	}
 }

@@ -42,43 +42,9 @@ type lastMessage struct {
 	redelivered bool
 }
 
-// review looks for events of the batch in the stream: for the first ones as long as they are in
-// doubt, and for deletions that were found again. It returns a finding for each event up to the
-// last one that it looked for.
+// review looks for events of the batch in the stream, as long as they are in doubt. It returns a finding for
+// each event up to the last one that it looked for.
 func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding, error) {
-	found, err := s.reviewFirst(ctx, batch)
-	if err == nil && slices.ContainsFunc(batch[len(found):], foundAgain) {
-		found, err = s.reviewDeletions(ctx, batch, found)
-	}
-	return found, err
-}
-
-// foundAgain reports whether an event can be in the stream, however old it is: a journal that has
-// lost a deletion finds it again, and its id is the same.
-func foundAgain(e event.Event) bool { return e.Op == event.Deleted && e.Replay && !e.Redelivered }
-
-// reviewDeletions looks for the deletions behind the events that have a finding.
-func (s *streamSink) reviewDeletions(ctx context.Context, batch []event.Event, found []finding) ([]finding, error) {
-	reviewed := len(found)
-	found = append(found, make([]finding, len(batch)-reviewed)...)
-	var ask []string
-	var at []int
-	known := make(map[string]bool, len(batch)) // the batch changes the last message of these subjects
-	for i := range batch {
-		subject := batch[i].NATSSubject(s.form.prefix)
-		if i >= reviewed && foundAgain(batch[i]) && !known[subject] && len(subject) <= maxSubject {
-			ask, at = append(ask, subject), append(at, i)
-		}
-		known[subject] = true
-	}
-	answers, err := s.lastMessages(ctx, ask)
-	for n := range answers {
-		found[at[n]].held = answers[n].id == idOf(&batch[at[n]])
-	}
-	return found, err
-}
-
-func (s *streamSink) reviewFirst(ctx context.Context, batch []event.Event) ([]finding, error) {
 	if s.doubt == 0 {
 		return nil, nil
 	}

@@ -63,6 +63,10 @@ type Server struct {
 	warned  minutely
 	running []running
 	address string
+	page    http.Handler
+	samples page.Samples
+	// sampled is closed when the sampling of a started server has ended.
+	sampled chan struct{}
 	// ending ends when the server shuts down: no request without an end may hold that up.
 	ending context.Context //nolint:containedctx // the lifetime of the server
 	end    context.CancelFunc
@@ -82,6 +86,7 @@ func New(o Options) *Server {
 		Name: "informd_admin_connections_closed_total", Help: "A connection that the admin server closed, because too many were open.",
 	})}
 	s.ending, s.end = context.WithCancel(context.Background())
+	s.page = s.newPage()
 	return s
 }
 
@@ -100,7 +105,7 @@ func (s *Server) handler(d *door) http.Handler {
 	scraped := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxReaders, DisableCompression: true})
 	mux.Handle("GET /metrics", s.guarded(d.reading, scraped))
 	for _, pattern := range []string{"GET /{$}", "GET /page/"} {
-		mux.Handle(pattern, s.guarded(d.reading, page.Files()))
+		mux.Handle(pattern, s.guarded(d.reading, s.page))
 	}
 	if s.options.Operator != nil {
 		s.operate(mux, d)
@@ -138,6 +143,8 @@ func (s *Server) Start() error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
+	s.sampled = make(chan struct{})
+	go s.sample()
 	return nil
 }
 
@@ -226,6 +233,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("shut down admin server: %w", err), one.http.Close())
 		}
 		<-one.served
+	}
+	if s.sampled != nil {
+		select {
+		case <-s.sampled:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("shut down admin server: %w", ctx.Err()))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -140,12 +140,6 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	return nil // the status was sent
 }
 
-// dropSlow notes a tail that informd drops, because its reader is slow.
-func (s *Server) dropSlow() {
-	s.refused.WithLabelValues("slow").Inc()
-	s.options.Logger.Info("slow reader dropped", "next", "informd_admin_refused_total counts all")
-}
-
 // tailing is one tail while it is sent.
 type tailing struct {
 	out   *bufio.Writer // keeps its first error for Flush

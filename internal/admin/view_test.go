@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -208,6 +209,52 @@ func TestListsOfEvents(t *testing.T) {
 			if code != test.code || !strings.Contains(body, test.want[i]) || code == http.StatusOK && strings.TrimSpace(body) != test.want[i] {
 				t.Errorf("%s of %v, %v: %d %q, want %d %q", path, test.events, test.fails, code, body, test.code, test.want[i])
 			}
+		}
+	}
+}
+
+// TestPageState: what the page shows beside the status leads to entries of the runbooks, and its charts
+// have a sample from the beginning.
+func TestPageState(t *testing.T) {
+	s := start(t, options(admin.Target{Target: "core/pods", State: "live", EventsPerSecond: 1.5}, admin.Target{Target: "core/secrets", EventsPerSecond: 2}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/page/status", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	line, err := bufio.NewReader(answer.Body).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state struct {
+		Cluster  string
+		Runbooks map[string]string
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &state); err != nil || state.Cluster != "c" || len(state.Runbooks) != 4 {
+		t.Fatalf("%v: %s", err, line)
+	}
+	text, err := os.ReadFile("../../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := strings.NewReplacer("gap: ", "gap-").Replace(strings.ToLower(string(text)))
+	for of, address := range state.Runbooks {
+		if page, anchor, _ := strings.Cut(address, "#"); !strings.HasSuffix(page, "/docs/runbooks.md") || !strings.Contains(headings, "\n### "+anchor) {
+			t.Errorf("%s leads to %s", of, address)
+		}
+	}
+	want := `"eventsPerSecond":[3.5],"sinks":[{"name":"dead","lagSeconds":[0]}]`
+	for began := time.Now(); ; {
+		code, body := get(t, s, "/page/samples")
+		if code == http.StatusOK && strings.Contains(body, want) {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%d %s, want %s", code, body, want)
 		}
 	}
 }

@@ -1,12 +1,16 @@
 // Package page is the web page of informd: files for the browser, embedded in the
-// binary, and how streams are sent. The page asks for /status and what operators ask for. It decides
+// binary, the stream of states that the page shows, and how streams are sent. It decides
 // nothing about access; package admin guards it like /status.
 package page
 
 import (
 	"embed"
+	"errors"
 	"io/fs"
 	"net/http"
+	"os"
+	"sync"
+	"time"
 )
 
 //go:embed assets
@@ -37,4 +41,57 @@ func Files() http.Handler {
 		header.Set("Cache-Control", "no-cache")
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// Interval is how often an open page gets the state.
+const Interval = 2 * time.Second
+
+// Stream sends a state to open pages as server-sent events, all of them the same bytes. It
+// keeps nothing for a page: one that does not read blocks its own request until informd
+// drops it. Its methods are safe for concurrent use.
+type Stream struct {
+	// Render returns the state as JSON on one line. At most one call runs at a time, and
+	// pages cause one per [Interval] at most, however many are open.
+	Render func() []byte
+	// Ended is closed when the server shuts down.
+	Ended <-chan struct{}
+	// Dropped is called for each page that does not read.
+	Dropped func()
+
+	mu   sync.Mutex
+	last []byte
+	at   time.Time
+}
+
+// now returns a message with the state, at most half an interval old.
+func (s *Stream) now() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.at) >= Interval/2 {
+		s.last = AppendMessage(nil, "", s.Render())
+		s.at = time.Now()
+	}
+	return s.last
+}
+
+// ServeHTTP sends the state until the page is closed, does not read, or the server ends.
+func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := NewSender(w)
+	tick := time.NewTicker(Interval)
+	defer tick.Stop()
+	for {
+		if _, err := out.Write(s.now()); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				s.Dropped()
+			}
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-s.Ended:
+			return
+		}
+	}
 }

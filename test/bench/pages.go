@@ -18,8 +18,6 @@ const (
 	openPages = 50
 	pagesRate = 1_000 // events/s
 	shownRate = 50    // events/s that a page shows at most
-
-	statusEvery = 2 * time.Second // as the page asks
 )
 
 // pagesRun is informd with a sink, without and with open pages.
@@ -69,7 +67,7 @@ func (b *bench) pages(ctx context.Context) (err error) {
 		return err
 	}
 	if n := pages.open.Load(); n != 2*openPages {
-		return fmt.Errorf("%d statuses and tails are open, want 2 for each of %d pages", n, openPages)
+		return fmt.Errorf("%d streams are open, want 2 for each of %d pages", n, openPages)
 	}
 	if n, want := pages.shown.Load()-shown, int64(openPages*shownRate*period.Seconds()/2); n < want {
 		return fmt.Errorf("%d pages show %d events in %v, want at least %d", openPages, n, period, want)
@@ -81,7 +79,7 @@ func (b *bench) pages(ctx context.Context) (err error) {
 
 // opened are the pages of openAll.
 type opened struct {
-	// open counts the pages with a status and the open tails, shown the events of all tails.
+	// open counts the streams that are open, shown the events of all tails.
 	open, shown atomic.Int64
 }
 
@@ -94,44 +92,32 @@ func openAll(ctx context.Context, socket string) *opened {
 		DisableKeepAlives: true, MaxConnsPerHost: 2 * openPages,
 	}}
 	pages := new(opened)
-	for range openPages {
+	for i := range 2 * openPages {
+		path := []string{"/page/status", fmt.Sprintf("/tail?perSecond=%d", shownRate)}[i%2]
 		go func() {
-			for counted := false; ctx.Err() == nil; _ = pause(ctx, statusEvery) {
-				pages.read(ctx, web, "/status", func() {
-					if !counted {
-						pages.open.Add(1)
-						counted = true
-					}
-				})
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://informd"+path, http.NoBody)
+			if err != nil {
+				return
+			}
+			answer, err := web.Do(request)
+			if err != nil {
+				return
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				pages.open.Add(1)
+				defer pages.open.Add(-1)
+			}
+			lines := bufio.NewScanner(answer.Body)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				if bytes.HasPrefix(lines.Bytes(), []byte(`data: {"specversion"`)) {
+					pages.shown.Add(1)
+				}
 			}
 		}()
-		go pages.read(ctx, web, fmt.Sprintf("/tail?perSecond=%d", shownRate), func() { pages.open.Add(1) })
 	}
 	return pages
-}
-
-// read reads an answer to its end. It calls opened if the answer is a good one.
-func (o *opened) read(ctx context.Context, web *http.Client, path string, opened func()) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://informd"+path, http.NoBody)
-	if err != nil {
-		return
-	}
-	answer, err := web.Do(request)
-	if err != nil {
-		return
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return
-	}
-	opened()
-	lines := bufio.NewScanner(answer.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if bytes.HasPrefix(lines.Bytes(), []byte(`data: {"specversion"`)) {
-			o.shown.Add(1)
-		}
-	}
 }
 
 // watched measures a client for some time.

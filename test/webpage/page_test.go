@@ -40,13 +40,19 @@ type served struct {
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{t: t}
+	samples := new(page.Samples)
+	lags := make([]page.Lag, manySinks)
+	for i := range 240 {
+		for k := range lags {
+			lags[k] = page.Lag{Sink: sinkName(k), Seconds: float64(i % (k + 2))}
+		}
+		samples.Add(time.Now().Add(time.Duration(i-240)*page.SampleInterval), float64(i), lags)
+	}
+	ended := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Files())
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		if err := json.NewEncoder(w).Encode(s.state()); err != nil {
-			t.Log(err) // the page has gone
-		}
-	})
+	mux.Handle("GET /page/status", &page.Stream{Render: s.state, Ended: ended, Dropped: func() { t.Error("the page does not read") }})
+	mux.Handle("GET /page/samples", samples)
 	mux.HandleFunc("GET /gaps", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"events":[%s,%s]}`,
 			`{"id":"core/pods:12-20:gap","subject":"core/pods","time":"2026-11-20T09:00:00Z","fromrv":"12","torv":"20","reason":"namespace-deleted","recovered":"state"}`,
@@ -57,6 +63,7 @@ func serve(t *testing.T) *served {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(ended) })
 	s.url = server.URL
 
 	options, err := webpage.Browser()
@@ -78,11 +85,11 @@ func serve(t *testing.T) *served {
 func sinkName(i int) string { return fmt.Sprintf("sink-%02d", i) }
 
 // state is a status whose numbers differ each time. Of the last target and sink of the config, something is wrong.
-func (s *served) state() admin.Status {
+func (s *served) state() []byte {
 	n := s.tick.Add(1)
 	status := admin.Status{Version: "v1", Cluster: "test", TargetStates: map[string]int{"live": manyTargets}, Journal: admin.Journal{Type: "log", Capacity: 1 << 30}}
 	for i := range manyTargets {
-		status.Targets = append(status.Targets, admin.Target{Target: fmt.Sprintf("core/res%04d", i), State: "live", Events: uint64(n), EventsPerSecond: 2.5, LastProgress: time.Now()})
+		status.Targets = append(status.Targets, admin.Target{Target: fmt.Sprintf("core/res%04d", i), State: "live", Events: uint64(n), LastProgress: time.Now()})
 	}
 	last := &status.Targets[manyTargets-1]
 	last.State, last.Reason = "forbidden", "pods is forbidden"
@@ -94,7 +101,17 @@ func (s *served) state() admin.Status {
 	}
 	broken := &status.Sinks[manySinks-1]
 	broken.State, broken.LastError, broken.LastErrorAt = deliver.Retrying, "connection refused", time.Now()
-	return status
+	text, err := json.Marshal(struct {
+		admin.Status
+		Runbooks map[string]string `json:"runbooks"`
+	}{status, map[string]string{
+		"target": display.AlertRunbook("InformdTargetNotWatched"), "sink": display.AlertRunbook("InformdSinkDown"),
+		"deadLetters": display.AlertRunbook("InformdDeadLetters"), "gap": display.GapRunbook(""),
+	}})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return text
 }
 
 func (s *served) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -143,12 +160,13 @@ func TestManyTargetsAndSinks(t *testing.T) {
 		"core/res0999": s.eval("document.querySelector('#targets td').innerText"),
 		"sink-49":      s.eval("document.querySelector('#sinks td').innerText"),
 		"Events per second|Lag of sink-49|Lag of sink-00|Lag of sink-01": s.eval("[...document.querySelectorAll('#charts b')].map((e) => e.innerText).join('|')"),
+		"240": s.eval("document.querySelector('.chart .curve').getAttribute('d').split('L').length"),
 	} {
 		if got != what {
 			t.Errorf("first is %q, want %q", got, what)
 		}
 	}
-	if got := s.eval("document.querySelector('.chart figcaption').innerText"); !strings.Contains(got, "now 2,500, at most 2,500 at ") {
+	if got := s.eval("document.querySelector('.chart figcaption').innerText"); !strings.Contains(got, "now 239, at most 239 at ") {
 		t.Errorf("the caption of the chart is %q", got)
 	}
 	// A row is selected and one chart of the others open, while row 500 moves up past them.

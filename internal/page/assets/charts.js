@@ -1,8 +1,8 @@
-// Charts of the last hour, or since the page was opened.
+// Charts of the last hour, from the samples that informd keeps.
 import { clean, el, keyed, minute, number, span, write } from "./dom.js";
 
 const WIDTH = 300, HEIGHT = 60; // of the drawing, which is stretched to its place
-const HOLE = 150; // seconds without a sample that a line does not cross
+const HOLE = 60; // seconds without a sample that a line does not cross
 
 // top is the end of the scale: 1, 2 or 5 with zeros.
 function top(most) {
@@ -57,31 +57,16 @@ function draw(e, { title, times, values, unit, state }) {
   e.querySelector(".area").setAttribute("d", area);
 }
 
-const EVERY = 15, MOST = 240; // seconds between two samples, and how many are kept
-const MOST_SINKS = 50; // of which samples are kept: the first ones of the config
-
-const times = [], rates = [];
-let lags = new Map();
-
-// sample keeps what the charts show of a status, and reports whether it is time for that.
-export function sample(s) {
-  const now = Math.floor(Date.now() / 1000);
-  if (now < (times.at(-1) ?? 0) + EVERY) return false;
-  const missing = Array(times.length).fill(NaN);
-  times.push(now);
-  rates.push(s.targets.reduce((n, t) => n + t.eventsPerSecond, 0));
-  lags = new Map(s.sinks.slice(0, MOST_SINKS).map((k) => [k.name, [...(lags.get(k.name) ?? missing), k.lagSeconds]]));
-  if (times.length > MOST) for (const list of [times, rates, ...lags.values()]) list.shift();
-  return true;
-}
-
 // charts draws the events per second and the lag of each sink; sinks are in the order of the page,
 // and mood says how each one is. The first few are in first, the others in more.
-export function charts(first, more, order, mood, few) {
-  const all = [{ title: "Events per second", times, values: rates, unit: number }];
+export function charts(first, more, { times, eventsPerSecond, sinks }, order, mood, few) {
+  const all = [{ title: "Events per second", times, values: eventsPerSecond, unit: number }];
+  const lags = new Map(sinks.map((k) => [k.name, k.lagSeconds]));
   for (const k of order) {
-    const values = lags.get(k.name);
-    if (values) all.push({ title: `Lag of ${clean(k.name)}`, times, values, unit: span, state: mood(k.state) });
+    const had = lags.get(k.name);
+    if (!had) continue;
+    const missing = Array(times.length - had.length).fill(NaN);
+    all.push({ title: `Lag of ${clean(k.name)}`, times, values: [...missing, ...had], unit: span, state: mood(k.state) });
   }
   keyed(first, all.slice(0, few), (c) => c.title, figure, draw);
   keyed(more, all.slice(few), (c) => c.title, figure, draw);

@@ -1,5 +1,5 @@
 // The page shows what informd knows and changes nothing.
-import { charts, sample } from "./charts.js";
+import { charts } from "./charts.js";
 import { changes, printed } from "./diff.js";
 import { $, bytes, cells, clean, clock, el, keyed, number, outside, since, span, write } from "./dom.js";
 
@@ -8,10 +8,7 @@ const PER_SECOND = 50;
 const MAX_TARGETS = 1000;
 const MAX_LETTERS = 500;
 const FEW_CHARTS = 4; // that are always open
-const EVERY = 2000; // milliseconds between two states
-
-const runbook = (entry) => `https://github.com/informd/informd/blob/main/docs/runbooks.md#${entry}`;
-const runbooks = { target: runbook("informdtargetnotwatched"), sink: runbook("informdsinkdown") };
+const SAMPLES_EVERY = 15000;
 
 // ---- requests -------------------------------------------------------------
 
@@ -57,6 +54,8 @@ function say(id, text, bad) {
 // ---- overview -------------------------------------------------------------
 
 let status = null;
+let begin;
+const begun = new Promise((done) => (begin = done)); // with the first status
 
 function mood(state) {
   if (["live", "running"].includes(state)) return "good";
@@ -119,15 +118,26 @@ function targets(s) {
     [t.resourceVersion, "n"], [since(t.lastProgress)], [[t.blocked ? "waits for the journal" : "", t.reason].filter(Boolean).join("; "), "text"]));
 }
 
-function lastHour(s) {
-  if ($("overview").hidden) return;
-  const more = charts($("charts"), $("more-charts"), [...s.sinks].sort(worst), mood, FEW_CHARTS) - FEW_CHARTS;
-  $("more").hidden = more <= 0;
-  write($("more-count"), `${more} more sinks`);
+let sampledAt = 0;
+
+// lastHour draws the charts when informd may have another sample.
+async function lastHour(s) {
+  if ($("overview").hidden || Date.now() - sampledAt < SAMPLES_EVERY) return;
+  sampledAt = Date.now();
+  try {
+    const samples = await (await ask("page/samples")).json();
+    if (!samples.times?.length) return;
+    const more = charts($("charts"), $("more-charts"), samples, [...s.sinks].sort(worst), mood, FEW_CHARTS) - FEW_CHARTS;
+    $("more").hidden = more <= 0;
+    write($("more-count"), `${more} more sinks`);
+  } catch {
+    // Soon there is another try; whether informd answers shows above.
+  }
 }
 
 function overview(s) {
   status = s;
+  begin();
   say("cluster", s.cluster);
   say("about", `${s.version}, up for ${span(s.uptimeSeconds)}${s.follower ? `, follows ${s.follower.leader || "nobody yet"}${s.follower.inSync ? ", in sync" : ""}` : ""}`);
   const failed = s.config && !s.config.lastReloadSuccessful;
@@ -138,25 +148,28 @@ function overview(s) {
   sinks(s);
   targets(s);
   unhealthy(s);
-  if (sample(s)) lastHour(s);
+  lastHour(s);
 }
 
 const resourceOf = (t) => t.target.split("/").pop().split(" ")[0] + (t.group ? `.${t.group}` : "");
 
 async function follow() {
-  for (let failed = 0; ;) {
+  for (let wait = 1000; ; wait = Math.min(wait * 2, 15000)) {
     try {
-      overview(await (await ask("status")).json());
-      write($("live"), "live", "badge good");
-      failed = 0;
+      await stream("page/status", undefined, (_, s) => {
+        wait = 1000;
+        write($("live"), "live", "badge good");
+        overview(s);
+      });
     } catch (err) {
       if (!status) {
         $("notice").hidden = false;
         say("notice", err.message);
       }
-      if (++failed > 1) write($("live"), "not connected", "badge bad"); // once, informd may be busy
     }
-    await new Promise((done) => setTimeout(done, EVERY * Math.min(1 + failed, 8)));
+    write($("live"), "not connected", "badge bad");
+    sampledAt = 0;
+    await new Promise((done) => setTimeout(done, wait));
   }
 }
 
@@ -279,7 +292,7 @@ function unhealthy(s) {
     ...s.sinks.map((k) => ({ kind: "sink", name: k.name, state: k.state, why: k.lastError })),
   ].filter((one) => mood(one.state) !== "good").sort(worst).slice(0, MAX_TARGETS);
   keyed($("unhealthy"), all, (one) => `${one.kind} ${one.name}`,
-    (one) => el("li", "", `${one.kind} `, el("span", "mono", clean(one.name)), " ", el("span"), " ", el("span"), " ", outside("What to do", runbooks[one.kind])),
+    (one) => el("li", "", `${one.kind} `, el("span", "mono", clean(one.name)), " ", el("span"), " ", el("span"), " ", outside("What to do", s.runbooks[one.kind])),
     (e, one) => {
       const [, badge, why, link] = e.children;
       write(badge, one.state, `badge ${mood(one.state)}`);
@@ -296,11 +309,12 @@ function gap(e) {
   const details = el("details", "", el("summary", "", "Event"));
   details.addEventListener("toggle", () => details.childElementCount > 1 || details.append(el("pre", "", clean(printed(e)))));
   return el("tr", "", el("td", "", clock(e.time)), el("td", "name", clean(e.subject)), el("td", "", clean(sink)),
-    el("td", "", outside(e.reason, runbook(`gap-${encodeURIComponent(e.reason)}`))), el("td", "", clean(lost)), el("td", "", clean(e.recovered)), el("td", "", details));
+    el("td", "", outside(e.reason, status.runbooks.gap + encodeURIComponent(e.reason))), el("td", "", clean(lost)), el("td", "", clean(e.recovered)), el("td", "", details));
 }
 
 async function problems() {
   say("problems-state", "Looking.");
+  await begun;
   try {
     const gaps = (await (await ask("gaps")).json()).events ?? [];
     keyed($("gaps"), gaps.reverse(), (e) => e.id, gap);
@@ -309,7 +323,7 @@ async function problems() {
     const lines = (await (await ask("deadletters")).text()).split("\n").filter(Boolean).map((l) => JSON.parse(l));
     keyed($("letters"), lines.slice(0, MAX_LETTERS), (l) => `${l.sink}/${l.number}`, letter);
     $("no-letters").hidden = lines.length > 0;
-    $("letters-runbook").replaceChildren(lines.length > 0 ? outside("What to do", runbook("informddeadletters")) : "");
+    $("letters-runbook").replaceChildren(lines.length > 0 ? outside("What to do", status.runbooks.deadLetters) : "");
     say("problems-state", lines.length > MAX_LETTERS ? `The first ${MAX_LETTERS} of ${number(lines.length)} dead letters are here.` : "");
   } catch (err) {
     say("problems-state", err.message, true);

@@ -99,7 +99,6 @@ func Acquire(ctx context.Context, o Options) (_ *Leadership, err error) {
 }
 
 func (c *candidate) run(ctx context.Context) (*Leadership, error) {
-	hot := time.Duration(0) // the pause after the connection broke
 	for {
 		wait := c.options.Duration / 4
 		next, l, err := c.look(ctx)
@@ -118,14 +117,8 @@ func (c *candidate) run(ctx context.Context) (*Leadership, error) {
 			timer.Stop()
 			return nil, ctx.Err()
 		case <-timer.C:
-			hot = 0
-		case <-c.broken: // it may have released the lease
+		case <-c.broken: // the leader may have released the lease; copy pauses between two attempts
 			timer.Stop()
-			hot = min(2*hot+10*time.Millisecond, c.options.Duration/4)
-			select {
-			case <-time.After(hot):
-			case <-ctx.Done():
-			}
 		}
 	}
 }
@@ -173,11 +166,6 @@ func (c *candidate) look(ctx context.Context) (next time.Duration, _ *Leadership
 func (c *candidate) observe(now record) {
 	if c.seen.renewed != now.renewed || c.seen.holder != now.holder || c.since.IsZero() {
 		c.since = time.Now()
-	}
-	if c.following != nil {
-		if at, ok := c.following.leader.renewal(now.renewed); ok && at.Before(c.since) {
-			c.since = at
-		}
 	}
 	if c.looked.IsZero() || time.Since(c.looked) > max(now.duration, c.options.Duration) {
 		c.back = time.Now()

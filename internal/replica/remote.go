@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/informd/informd/pkg/journal"
 )
@@ -23,10 +22,8 @@ type remote struct {
 	me      string
 	term    int64
 
-	mu       sync.Mutex
-	log      string // the id in the Lease, empty while the leader has not opened its log
-	renewed  string // as the leader said last
-	observed time.Time
+	mu  sync.Mutex
+	log string // the id in the Lease, empty while the leader has not opened its log
 }
 
 var _ journal.Leader = (*remote)(nil)
@@ -73,19 +70,7 @@ func (r *remote) chunk(ctx context.Context, name string, offset int64, ack bool)
 	if err != nil {
 		return journal.Chunk{}, fmt.Errorf("the answer of %s is not that of an informd: %w", r.address, err)
 	}
-	if ago, err := strconv.ParseInt(h.Get(ageHeader), 10, 64); err == nil {
-		r.mu.Lock()
-		r.renewed, r.observed = h.Get(renewedHeader), time.Now().Add(-time.Duration(ago)*time.Millisecond)
-		r.mu.Unlock()
-	}
 	return journal.Chunk{Bytes: body, Ended: h.Get(endedHeader) == "true", Next: h.Get(nextHeader), Version: version}, nil
-}
-
-// renewal returns when the leader has renewed the lease, if it had this time then.
-func (r *remote) renewal(renewed string) (at time.Time, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.observed, r.renewed != "" && r.renewed == renewed
 }
 
 // maxAnswer bounds what a leader may answer, in bytes.

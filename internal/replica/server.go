@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/informd/informd/pkg/journal"
 )
@@ -20,9 +19,6 @@ const (
 	endedHeader   = "Informd-Ended"
 	nextHeader    = "Informd-Next"
 	versionHeader = "Informd-Version"
-	// renewedHeader has the time in the Lease, and ageHeader how many milliseconds ago it was written.
-	renewedHeader = "Informd-Renewed"
-	ageHeader     = "Informd-Renewed-Ago"
 )
 
 // Server serves the log of a leader: GET /log of the admin server. Its zero value serves none.
@@ -37,7 +33,8 @@ type Server struct {
 	mu      sync.Mutex
 	journal *journal.Journal // nil while this process does not lead
 	leader  *Leadership
-	ended   chan struct{} // closed when that changes
+	serving context.Context //nolint:containedctx // ends when that changes
+	end     context.CancelFunc
 }
 
 // maxAddress is the length of the longest DNS name, with a port.
@@ -47,16 +44,17 @@ const maxAddress = 253 + 6
 func (s *Server) serve(j *journal.Journal, l *Leadership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended != nil {
-		close(s.ended)
+	if s.end != nil {
+		s.end()
 	}
-	s.journal, s.leader, s.ended = j, l, make(chan struct{})
+	s.journal, s.leader = j, l
+	s.serving, s.end = context.WithCancel(context.Background())
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	j, l, ended := s.journal, s.leader, s.ended
+	j, l, serving := s.journal, s.leader, s.serving
 	s.mu.Unlock()
 	if j == nil {
 		http.Error(w, "this informd does not lead", http.StatusServiceUnavailable)
@@ -69,18 +67,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(serving, cancel)()
 	var err error
-	switch file := query.Get("file"); {
-	case file == "":
+	if file := query.Get("file"); file == "" {
 		err = files(w, j)
-	default:
+	} else {
 		var offset int64
 		if offset, err = strconv.ParseInt(query.Get("offset"), 10, 64); err != nil || offset < 0 {
 			http.Error(w, "offset is no number of bytes", http.StatusBadRequest)
@@ -119,21 +110,11 @@ func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal
 	if err != nil {
 		return err
 	}
-	renewed, from := l.lastRenewal()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set(endedHeader, strconv.FormatBool(c.Ended))
 	h.Set(nextHeader, c.Next)
 	h.Set(versionHeader, strconv.FormatUint(c.Version, 10))
-	h.Set(renewedHeader, renewed)
-	h.Set(ageHeader, strconv.FormatInt(since(from).Milliseconds(), 10))
 	_, _ = w.Write(c.Bytes) // the client has gone
 	return nil
-}
-
-// lastRenewal returns the time in the Lease, and when the request that wrote it was sent.
-func (l *Leadership) lastRenewal() (renewed string, from time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record.renewed, l.from
 }

@@ -215,21 +215,19 @@ func (c *candidate) take(ctx context.Context, now record, fit bool) (time.Durati
 	return 0, newLeadership(c.client, c.options.Server, c.options.Logger, taken, from), nil
 }
 
-// follow copies the log of the holder.
+// follow copies the log of the holder, once that has opened it.
 func (c *candidate) follow(ctx context.Context, now *record) {
-	if f := c.following; f != nil && f.leader.address == now.holder && f.leader.term == now.term {
-		f.leader.note(now)
+	if f := c.following; f != nil && f.leader.address == now.holder && f.leader.term == now.term && f.leader.log == now.log {
 		return
 	}
 	c.unfollow()
-	if now.holder == "" || now.holder == c.client.me {
+	if now.holder == "" || now.holder == c.client.me || now.leader != now.holder {
 		return
 	}
 	f := &following{leader: &remote{
 		client: &http.Client{Transport: c.options.Peers.Transport, Timeout: c.options.Duration},
-		peers:  c.options.Peers, address: now.holder, me: c.client.me, term: now.term,
+		peers:  c.options.Peers, address: now.holder, me: c.client.me, term: now.term, log: now.log,
 	}}
-	f.leader.note(now)
 	ctx, f.stop = context.WithCancel(ctx)
 	c.following = f
 	c.options.Logger.Info("following", "leader", now.holder, "term", now.term)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/informd/informd/pkg/journal"
 )
@@ -21,9 +20,7 @@ type remote struct {
 	address string // host:port
 	me      string
 	term    int64
-
-	mu  sync.Mutex
-	log string // the id in the Lease, empty while the leader has not opened its log
+	log     string // the id in the Lease
 }
 
 var _ journal.Leader = (*remote)(nil)
@@ -34,21 +31,10 @@ func (r *remote) Files(ctx context.Context) (all journal.Files, err error) {
 	if err == nil {
 		err = json.Unmarshal(body, &all)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil && (r.log == "" || all.Log != r.log) {
+	if err == nil && all.Log != r.log {
 		err = fmt.Errorf("%s has the log %q, and the Lease names %q", r.address, all.Log, r.log)
 	}
 	return all, err
-}
-
-// note notes what the Lease says of the leader.
-func (r *remote) note(now *record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.leader == r.address {
-		r.log = now.log
-	}
 }
 
 // Chunk implements [journal.Leader].

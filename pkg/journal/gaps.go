@@ -45,43 +45,30 @@ func (c *Cursor) KeepGap(e event.Event) {
 // EachGap calls take with the gap events that the journal keeps, oldest first: those of targets, and the
 // newest of single sinks ([event.Event.GapSink]).
 func (h History) EachGap(ctx context.Context, take func(event.Event) error) error {
-	ofSinks, err := h.gapsOfSinks()
-	if err != nil {
-		return err
-	}
-	err = h.log.EachControl(func(e wal.Entry) error {
-		if err := ctx.Err(); err != nil || e.Event.Op != event.Gap {
-			return err
-		}
-		for ; len(ofSinks) > 0 && ofSinks[0].Time.Before(e.Event.Time); ofSinks = ofSinks[1:] {
-			if err := take(ofSinks[0]); err != nil {
-				return err
-			}
-		}
-		return take(e.Event)
-	})
-	for ; err == nil && len(ofSinks) > 0; ofSinks = ofSinks[1:] {
-		err = take(ofSinks[0])
-	}
-	return err
-}
-
-// gapsOfSinks are the kept gaps of single sinks, oldest first.
-func (h History) gapsOfSinks() (all []event.Event, err error) {
+	var all []event.Event
 	for _, n := range h.log.All(record.Cursor) {
 		if !strings.HasPrefix(n.Name, gapsName) {
 			continue
 		}
 		var list []json.RawMessage
 		if err := json.Unmarshal(n.Value, &list); err != nil {
-			return nil, err
+			return err
 		}
 		gaps, err := decodeEvents(list)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		all = append(all, gaps...)
 	}
+	err := h.log.EachControl(func(e wal.Entry) error {
+		if e.Event.Op == event.Gap {
+			all = append(all, e.Event)
+		}
+		return ctx.Err()
+	})
 	slices.SortStableFunc(all, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
-	return all, nil
+	for ; err == nil && len(all) > 0; all = all[1:] {
+		err = take(all[0])
+	}
+	return err
 }

@@ -32,7 +32,6 @@ type guard struct {
 
 	mu     sync.Mutex
 	reason string // why the journal cannot be written; empty if it can
-	gone   bool
 }
 
 // State reports whether the journal can be written, and why not. It never blocks.
@@ -52,11 +51,7 @@ func (j *Journal) Hung() bool { return j.waiting() > j.config.patience }
 func (j *Journal) waiting() time.Duration { return max(j.log.Syncing(), j.guard.looking.Elapsed()) }
 
 // Removed reports whether the directory was removed or replaced.
-func (j *Journal) Removed() bool {
-	j.guard.mu.Lock()
-	defer j.guard.mu.Unlock()
-	return j.guard.gone
-}
+func (j *Journal) Removed() bool { return errors.Is(j.log.Failure(), errReplaced) }
 
 // watchDisk looks at the disk each second until ctx ends.
 func (j *Journal) watchDisk(ctx context.Context) {
@@ -79,13 +74,13 @@ func (j *Journal) lookAtDisk() bool {
 	j.guard.looking.Start()
 	defer j.guard.looking.Stop()
 	if j.dir.Replaced() {
-		j.guard.set(errReplaced.Error(), true)
+		j.guard.set(errReplaced.Error())
 		j.log.Fail(errReplaced)
 		return false
 	}
 	free, total, err := j.dir.Free()
 	if err != nil {
-		j.guard.set(err.Error(), false)
+		j.guard.set(err.Error())
 	} else {
 		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62)))
 	}
@@ -106,7 +101,7 @@ func (j *Journal) fit(free, total int64) {
 	if stats.Blocked > 0 && room < j.config.MaxBytes && stats.Bytes >= room {
 		reason = fmt.Sprintf("the disk of journal.dir %s has %d MiB free, and %d MiB stay in reserve: free some space", j.config.Dir, free>>20, reserve>>20)
 	}
-	j.guard.set(reason, false)
+	j.guard.set(reason)
 	j.reportFull(stats)
 	if stats.Blocked > 0 {
 		signal(j.shift)
@@ -136,8 +131,8 @@ func (j *Journal) reportFull(stats wal.Stats) {
 	}
 }
 
-func (g *guard) set(reason string, gone bool) {
+func (g *guard) set(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.reason, g.gone = reason, gone
+	g.reason = reason
 }

@@ -54,8 +54,7 @@ type Cursor struct {
 	name    string
 	opened  time.Time
 	news    chan struct{} // one signal: there may be more to read
-	closed  chan struct{}
-	closing bool          // with the lock of the journal
+	closed  chan struct{} // with the lock of the journal
 	reading chan struct{} // holds a value while a call uses queue and the sources
 	saving  sync.Mutex    // held while the position or the requests are written
 
@@ -326,12 +325,13 @@ func (c *Cursor) Lag() Lag {
 func (c *Cursor) Close() error {
 	j := c.journal
 	j.mu.Lock()
-	if j.cursors[c.name] != c || c.closing {
+	select {
+	case <-c.closed:
 		j.mu.Unlock()
 		return ErrClosed
+	default:
+		close(c.closed)
 	}
-	c.closing = true
-	close(c.closed)
 	j.mu.Unlock()
 	j.log.Mute(c.news)
 	c.mu.Lock()

@@ -78,7 +78,11 @@ func (c *Cursor) advance(limit int) (more bool, err error) {
 	c.mu.Lock()
 	before := c.next
 	c.mu.Unlock()
-	entries, err := c.fromLog(limit)
+	to := c.journal.log.Readable()
+	if s := c.states; s != nil && s.step == stepLog {
+		to = min(to, s.until)
+	}
+	entries, err := c.upTo(to, limit)
 	if err != nil {
 		return false, err
 	}
@@ -115,16 +119,7 @@ func (c *Cursor) dequeue(limit int) []Entry {
 	return entries
 }
 
-// fromLog returns the next events of the log. It counts what is missing in between.
-func (c *Cursor) fromLog(limit int) (entries []Entry, err error) {
-	to := c.journal.log.Readable()
-	if c.states != nil {
-		to = c.states.bound(to)
-	}
-	return c.upTo(to, limit)
-}
-
-// upTo returns the next events up to a sequence that was readable.
+// upTo returns the next events of the log up to a sequence that was readable. It counts what is missing in between.
 func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 	c.mu.Lock()
 	next := c.next

@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -159,18 +158,14 @@ func (j *Journal) report(p *policy) {
 		return
 	}
 	var count uint64
-	for _, n := range p.lost {
-		count += n
-	}
-	worst := slices.SortedFunc(maps.Keys(p.lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(p.lost[b], p.lost[a]), cmp.Compare(a, b))
-	})
-	shown := make([]string, min(len(worst), 5))
-	for i := range shown {
-		shown[i] = fmt.Sprintf("%s: %d events", worst[i], p.lost[worst[i]])
+	largest := ""
+	for namespace, n := range p.lost {
+		if count += n; n > p.lost[largest] {
+			largest = namespace
+		}
 	}
 	j.config.Logger.Warn("journal nearly full; unread events of large namespaces removed",
-		"largest", shown, "namespaces", len(worst), "count", count, "next", "raise journal.maxBytes; sinks that miss events get a gap",
+		"largest", largest, "namespaces", len(p.lost), "count", count, "next", "raise journal.maxBytes; sinks that miss events get a gap",
 		"runbook", display.AlertRunbook("InformdHistoryDropped"))
 	j.mu.Lock()
 	defer j.mu.Unlock()

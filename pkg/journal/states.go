@@ -114,14 +114,6 @@ func (s *states) due() bool {
 	return !s.rests
 }
 
-// bound is how far the log may be read before the snapshot advances.
-func (s *states) bound(to uint64) uint64 {
-	if s.step == stepLog {
-		return min(to, s.until)
-	}
-	return to
-}
-
 // advance puts the next entries of the snapshot into the queue.
 func (s *states) advance(limit int) error {
 	switch s.step {

@@ -63,50 +63,38 @@ func (l *Log) append(ctx context.Context, kind record.Kind, events []event.Event
 		return l.Failure()
 	}
 	for {
-		n, space, err := l.appendSome(kind, events)
+		n, err := l.appendSome(kind, events)
 		if events = events[n:]; len(events) == 0 || err != nil && !disk.IsFull(err) {
 			return err
 		}
 		if n > 0 {
 			continue
 		}
-		if err := l.await(ctx, space, err != nil); err != nil {
+		if err := l.awaitSpace(ctx, err != nil); err != nil {
 			return err
 		}
 	}
 }
 
-// await waits for space in the log, or on the disk.
-func (l *Log) await(ctx context.Context, space <-chan struct{}, full bool) error {
+// awaitSpace waits for space in the log, or for a moment if the disk is full.
+func (l *Log) awaitSpace(ctx context.Context, full bool) error {
 	l.blocked.Add(1)
 	defer l.blocked.Add(-1)
-	var retry <-chan time.Time
-	if full {
-		timer := time.NewTimer(fullPause)
-		defer timer.Stop()
-		retry = timer.C
+	if !full {
+		return l.waitFor(ctx, func() bool { return l.bytes < l.limit })
 	}
-	select {
-	case <-space:
-	case <-retry:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.failed:
-		return l.Failure()
-	}
-	return nil
+	pause, cancel := context.WithTimeout(ctx, fullPause)
+	defer cancel()
+	_ = l.waitFor(pause, func() bool { return false }) // a failure of the log ends the next attempt
+	return ctx.Err()
 }
 
-// appendSome adds the first of the events. If the log is at its limit it adds none; space is then
-// closed when that changes.
-func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <-chan struct{}, err error) {
+// appendSome adds the first of the events, none if the log is at its limit.
+func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil || len(events) == 0 {
-		return 0, nil, l.err
-	}
-	if l.bytes >= l.limit {
-		return 0, l.space, nil
+	if l.err != nil || len(events) == 0 || l.bytes >= l.limit {
+		return 0, l.err
 	}
 	size, few := 0, 0
 	for few < len(events) && few < writeEvents && (few == 0 || size+encodedSize(&events[few]) <= writeBytes) {
@@ -115,7 +103,7 @@ func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <
 	}
 	at := time.Now().UnixMicro()
 	if err := l.begin(size); err != nil {
-		return 0, l.space, err
+		return 0, err
 	}
 	for i := range events[:few] {
 		if kind == record.Forgotten {
@@ -125,13 +113,13 @@ func (l *Log) appendSome(kind record.Kind, events []event.Event) (n int, space <
 		}
 		if err != nil {
 			l.endLocked(fmt.Errorf("append %s of %s: %w", events[i].Op, events[i].Target, err))
-			return 0, nil, l.err
+			return 0, l.err
 		}
 	}
 	if err := l.write(at); err != nil {
-		return 0, l.space, err
+		return 0, err
 	}
-	return few, nil, nil
+	return few, nil
 }
 
 // encodedSize estimates the bytes of an event's record from above, for most events.

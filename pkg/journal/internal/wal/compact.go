@@ -343,7 +343,7 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	l.numbers[by.Number] = by
 	l.bytes += by.size
 	l.version++
-	l.freed()
+	l.signal()
 }
 
 // forget takes a dropped record out of the index.

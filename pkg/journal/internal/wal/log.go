@@ -138,12 +138,10 @@ type Log struct {
 	block    []byte // of the newest records
 	staged   []staged
 	tail     tail
-	space    chan struct{} // closed when records were removed or the limit has risen
 	synced   place
-	before   place         // up to where earlier processes have synced, as they have noted
-	hard     uint64        // the first hard event that is not synced, 0 without one
-	nextHard uint64        // the first one that the sync in progress does not cover
-	round    chan struct{} // closed when a sync has ended
+	before   place  // up to where earlier processes have synced, as they have noted
+	hard     uint64 // the first hard event that is not synced, 0 without one
+	nextHard uint64 // the first one that the sync in progress does not cover
 	news     map[chan<- struct{}]struct{}
 	version  uint64 // of the list of files
 	// Followers are those that hard events wait for, and unshipped the writes that do, in order.
@@ -178,7 +176,7 @@ func newLog(d disk.Dir, o Options) *Log {
 		dir: d, options: o,
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
 		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[string]*box{}, targets: targets{numbers: map[string]uint32{}},
-		limit: 1<<63 - 1, tail: tail{most: o.TailBytes}, space: make(chan struct{}), round: make(chan struct{}),
+		limit: 1<<63 - 1, tail: tail{most: o.TailBytes},
 		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{}, released: map[string]time.Time{},
 	}
 }
@@ -304,6 +302,27 @@ func (l *Log) signal() {
 	}
 }
 
+// waitFor returns when done, which is called with the lock held, reports true: now, or after a change that
+// [Log.Listen] signals.
+func (l *Log) waitFor(ctx context.Context, done func() bool) error {
+	news := make(chan struct{}, 1)
+	l.Listen(news)
+	defer l.Mute(news)
+	for {
+		l.mu.Lock()
+		is, err := done(), l.err
+		l.mu.Unlock()
+		if err != nil || is {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // signal leaves a signal in a channel of capacity 1, unless one is there.
 func signal(c chan<- struct{}) {
 	select {
@@ -379,13 +398,7 @@ func (l *Log) SetLimit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if bytes > l.limit {
-		l.freed()
+		l.signal()
 	}
 	l.limit = bytes
-}
-
-// freed wakes the calls that wait for space. It is called with the lock held.
-func (l *Log) freed() {
-	close(l.space)
-	l.space = make(chan struct{})
 }

@@ -132,39 +132,22 @@ const gather = 50 * time.Millisecond
 
 // awaitBytes returns when a segment has bytes behind an offset that a follower should have now.
 func (l *Log) awaitBytes(ctx context.Context, n segment.Name, offset int64, patience time.Duration) error {
-	news := make(chan struct{}, 1)
-	l.Listen(news)
-	defer l.Mute(news)
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	var enough <-chan time.Time
-	for {
-		l.mu.Lock()
-		active := l.active()
-		there := l.err != nil || active.Name != n || active.size < offset
-		more := active.size > offset
-		urgent := more && (active.size-offset >= chunkBytes || len(l.unshipped) > 0 || l.settling > 0)
-		l.mu.Unlock()
-		if there || urgent {
+	wait := func(limit time.Duration, enough func(bytes int64) bool) error {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		err := l.waitFor(limited, func() bool {
+			bytes := l.active().size - offset
+			return l.active().Name != n || bytes < 0 || enough(bytes)
+		})
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		}
-		if more && enough == nil {
-			timer := time.NewTimer(gather)
-			defer timer.Stop()
-			enough = timer.C
-		}
-		select {
-		case <-news:
-		case <-enough:
-			return nil
-		case <-end.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.failed:
-			return l.Failure()
-		}
+		return err
 	}
+	if err := wait(patience, func(bytes int64) bool { return bytes > 0 }); err != nil {
+		return err
+	}
+	return wait(gather, func(bytes int64) bool { return bytes >= chunkBytes || len(l.unshipped) > 0 || l.settling > 0 })
 }
 
 // follower is another process with a copy of the log.
@@ -294,30 +277,17 @@ func (l *Log) waitForFollowers(first uint64, end place) {
 
 // Settle waits until all followers have what the log has now, or ctx ends. It returns those that lack something.
 func (l *Log) Settle(ctx context.Context) (behind []string) {
-	news := make(chan struct{}, 1)
-	l.Listen(news)
-	defer l.Mute(news)
 	l.mu.Lock()
 	end := l.active().end()
 	l.settling++
 	l.signal()
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.settling--
-	}()
-	for {
-		l.mu.Lock()
-		behind, err := l.behindOf(end), l.err
-		l.mu.Unlock()
-		if err != nil || len(behind) == 0 {
-			return behind
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return behind
-		}
-	}
+	_ = l.waitFor(ctx, func() bool {
+		behind = l.behindOf(end)
+		return len(behind) == 0
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settling--
+	return behind
 }

@@ -104,8 +104,6 @@ func (l *Log) syncAll() error {
 		l.nextHard = 0 // of harden, whose event this sync has covered
 	}
 	l.hard = l.nextHard
-	close(l.round)
-	l.round = make(chan struct{})
 	l.signal()
 	return nil
 }
@@ -132,25 +130,10 @@ func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 // Sync returns when everything is durable that was written before the call.
 func (l *Log) Sync(ctx context.Context) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	end := l.active().end()
-	for l.err == nil && l.synced.before(end) {
-		round := l.round
-		l.mu.Unlock()
-		signal(l.wake)
-		var err error
-		select {
-		case <-round:
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-l.failed:
-		}
-		l.mu.Lock()
-		if err != nil {
-			return err
-		}
-	}
-	return l.err
+	l.mu.Unlock()
+	signal(l.wake)
+	return l.waitFor(ctx, func() bool { return !l.synced.before(end) })
 }
 
 // create begins a new segment.

@@ -50,7 +50,7 @@ func noteCopy(d disk.Dir, s copyState) error {
 	if err != nil {
 		return err
 	}
-	if err := disk.Write(d, copyFile, content); err != nil {
+	if err := disk.Write(d, copyFile, content, true); err != nil {
 		return err
 	}
 	return d.Sync()

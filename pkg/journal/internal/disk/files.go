@@ -37,14 +37,14 @@ func ReadAt(f File, bytes []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// Write makes or replaces a file, and syncs it. Its name becomes durable with the next sync of the directory.
-func Write(d Dir, name string, content []byte) error {
+// Write makes or replaces a file. If it is synced, its name becomes durable with the next sync of the directory.
+func Write(d Dir, name string, content []byte, synced bool) error {
 	temporary := name + TemporarySuffix
 	f, err := CreateTemporary(d, name)
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(content, 0); err == nil {
+	if _, err = f.WriteAt(content, 0); err == nil && synced {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {

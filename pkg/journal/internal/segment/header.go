@@ -1,7 +1,7 @@
 // Package segment is the form of the files of the log: a segment holds records, and an index file
 // beside it what a start and the removal of records need to know of them.
 //
-// A segment is a header of 80 bytes and records, one after the other. Segments are numbered from 1,
+// A segment is a header of 72 bytes and records, one after the other. Segments are numbered from 1,
 // without holes. Compaction writes the records of one or more of them again, with a higher
 // generation: that file covers the numbers of all of them.
 package segment
@@ -17,11 +17,11 @@ import (
 )
 
 // HeaderSize is the length of the header of a segment, in bytes.
-const HeaderSize = 80
+const HeaderSize = 72
 
 const (
-	magic      = "INFLOG\x00\x01"
-	indexMagic = "INFIDX\x00\x01"
+	magic      = "INFLOG\x00\x02"
+	indexMagic = "INFIDX\x00\x02"
 	logSuffix  = ".log"
 	idxSuffix  = ".idx"
 )
@@ -63,12 +63,11 @@ func ParseName(file string) (n Name, ok bool) {
 //	 8  16   id of the log
 //	24  16   secret of the key hashes
 //	40   8   first sequence
-//	48   8   created, microseconds since 1970
-//	56   8   size of the segment before it, when this one began; 0 without one
-//	64   4   number
-//	68   4   generation
-//	72   4   last number that the file covers
-//	76   4   CRC32C of all before
+//	48   8   size of the segment before it, when this one began; 0 without one
+//	56   4   number
+//	60   4   generation
+//	64   4   last number that the file covers
+//	68   4   CRC32C of all before
 type Header struct {
 	Name
 
@@ -77,8 +76,6 @@ type Header struct {
 	ID, Secret [16]byte
 	// First is the first sequence that the segment may hold, from 1.
 	First uint64
-	// Created is in microseconds since 1970.
-	Created int64
 	// Previous is the size in bytes that the segment before it had when this one began. So a start
 	// notices that the end of that one is missing.
 	Previous int64
@@ -90,7 +87,7 @@ type Header struct {
 func (h *Header) Append(dst []byte) []byte {
 	from := len(dst)
 	dst = append(append(append(dst, magic...), h.ID[:]...), h.Secret[:]...)
-	for _, n := range []uint64{h.First, uint64(h.Created), uint64(h.Previous)} {
+	for _, n := range []uint64{h.First, uint64(h.Previous)} {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
 	for _, n := range []uint32{h.Number, h.Generation, h.Through} {
@@ -111,10 +108,9 @@ func ParseHeader(b []byte, of Name) (Header, error) {
 	h := Header{
 		ID: [16]byte(b[8:]), Secret: [16]byte(b[24:]),
 		First:    binary.LittleEndian.Uint64(b[40:]),
-		Created:  int64(binary.LittleEndian.Uint64(b[48:])),
-		Previous: int64(binary.LittleEndian.Uint64(b[56:])),
-		Name:     Name{Number: binary.LittleEndian.Uint32(b[64:]), Generation: binary.LittleEndian.Uint32(b[68:])},
-		Through:  binary.LittleEndian.Uint32(b[72:]),
+		Previous: int64(binary.LittleEndian.Uint64(b[48:])),
+		Name:     Name{Number: binary.LittleEndian.Uint32(b[56:]), Generation: binary.LittleEndian.Uint32(b[60:])},
+		Through:  binary.LittleEndian.Uint32(b[64:]),
 	}
 	if h.Name != of || h.First == 0 || h.Through < h.Number {
 		return Header{}, fmt.Errorf("%w: %s has the header of %s", ErrInvalid, of.Log(), h.Log())

@@ -10,25 +10,21 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
-// Entry describes one record of a segment, in 40 bytes of an index file.
+// Entry describes one record of a segment, in 50 bytes of an index file.
 type Entry struct {
 	Key keys.Hash
 	// Seq is the sequence of the record.
 	Seq uint64
-	// Time is the time of the append, in microseconds since 1970. An index file keeps it in whole
-	// seconds after the creation of the segment.
+	// Time is the time of the append, in microseconds since 1970.
 	Time                int64
 	Offset, Size, Count uint32
 	// Namespace is the place of the namespace in the table of its index; see [Index.NamespaceOf].
-	Namespace uint16
+	Namespace uint32
 	Kind      record.Kind
 	Flags     record.Flags
 }
 
-const entrySize = 40
-
-// MaxSpan bounds the sequences of one segment: an index file has the difference in 4 bytes.
-const MaxSpan = 1 << 31
+const entrySize = 50
 
 // Index is the content of an index file: the records of a segment in their order, and the heads
 // of those that were the last of their key when it was written.
@@ -45,7 +41,7 @@ type Index struct {
 	// the segment covers, and over the key, sequence, size and time of each record.
 	Sum uint32
 
-	namespaces map[string]uint16 // only while it grows
+	namespaces map[string]uint32 // only while it grows
 	names      []string          // of namespaces
 	heads      []byte            // while it grows
 	headEnd    []uint32
@@ -71,13 +67,10 @@ type Head struct {
 	Head []byte
 }
 
-// otherNamespaces stands for all namespaces that have no number of their own.
-const otherNamespaces = 1<<16 - 1
-
 // NewIndex returns the index of an empty segment, with memory for as many records as like has, which may be
 // nil: segments of one log have about as many.
 func NewIndex(of Header, like *Index) *Index {
-	x := &Index{Of: of, Size: HeaderSize, namespaces: map[string]uint16{}}
+	x := &Index{Of: of, Size: HeaderSize, namespaces: map[string]uint32{}}
 	if like != nil {
 		x.Entries, x.headEnd = make([]Entry, 0, len(like.Entries)), make([]uint32, 0, len(like.Entries))
 		x.heads = make([]byte, 0, len(like.heads))
@@ -95,22 +88,18 @@ func (x *Index) Add(e Entry, namespace string, head []byte) {
 	x.headEnd = append(x.headEnd, uint32(len(x.heads)))
 }
 
-func (x *Index) number(namespace string) uint16 {
+func (x *Index) number(namespace string) uint32 {
 	n, known := x.namespaces[namespace]
-	switch {
-	case known:
-		return n
-	case len(x.names) == otherNamespaces:
-		return otherNamespaces
+	if !known {
+		n = uint32(len(x.names))
+		x.names = append(x.names, namespace)
+		x.namespaces[namespace] = n
 	}
-	n = uint16(len(x.names))
-	x.names = append(x.names, namespace)
-	x.namespaces[namespace] = n
 	return n
 }
 
-// NamespaceOf returns the namespace of an entry, empty for cluster-scoped objects, for records that
-// are no events of objects, and for the namespaces beyond 65,535.
+// NamespaceOf returns the namespace of an entry, empty for cluster-scoped objects and for records that
+// are no events of objects.
 func (x *Index) NamespaceOf(e *Entry) string {
 	if int(e.Namespace) >= len(x.names) {
 		return ""
@@ -170,7 +159,7 @@ func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []
 		dst = appendText(dst, []byte(name))
 	}
 	for i := range x.Entries {
-		dst = x.appendEntry(dst, &x.Entries[i])
+		dst = appendEntry(dst, &x.Entries[i])
 	}
 	x.Parts = nil
 	for i, target := range targets {
@@ -197,14 +186,13 @@ func appendText(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-func (x *Index) appendEntry(dst []byte, e *Entry) []byte {
+func appendEntry(dst []byte, e *Entry) []byte {
 	dst = append(dst, e.Key[:]...)
-	seconds := max(0, (e.Time-x.Of.Created)/1e6)
-	// A record that is no event has the sequence before it, which may be that before the segment.
-	for _, n := range []uint32{uint32(e.Seq + 1 - x.Of.First), e.Offset, e.Size, e.Count, uint32(seconds)} {
+	dst = binary.LittleEndian.AppendUint64(dst, e.Seq)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Time))
+	for _, n := range []uint32{e.Offset, e.Size, e.Count, e.Namespace} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
-	dst = binary.LittleEndian.AppendUint16(dst, e.Namespace)
 	return append(dst, byte(e.Kind), byte(e.Flags))
 }
 
@@ -229,7 +217,7 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 	entries := rest.bytes(uint64(number(4)) * entrySize)
 	x.Entries = make([]Entry, len(entries)/entrySize)
 	for i := range x.Entries {
-		x.Entries[i] = x.entry(entries[i*entrySize:])
+		x.Entries[i] = parseEntry(entries[i*entrySize:])
 	}
 	for i := uint32(0); i < number(5) && !rest.bad; i++ {
 		x.Parts = append(x.Parts, Part{Target: string(rest.text()), Length: uint32(rest.number())})
@@ -249,11 +237,11 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 	return x, nil
 }
 
-func (x *Index) entry(b []byte) Entry {
+func parseEntry(b []byte) Entry {
 	number := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	return Entry{
-		Key: keys.Hash(b[:16]), Seq: x.Of.First - 1 + uint64(number(16)), Offset: number(20), Size: number(24), Count: number(28),
-		Time: x.Of.Created + int64(number(32))*1e6, Namespace: binary.LittleEndian.Uint16(b[36:]), Kind: record.Kind(b[38]), Flags: record.Flags(b[39]),
+		Key: keys.Hash(b[:16]), Seq: binary.LittleEndian.Uint64(b[16:]), Time: int64(binary.LittleEndian.Uint64(b[24:])),
+		Offset: number(32), Size: number(36), Count: number(40), Namespace: number(44), Kind: record.Kind(b[48]), Flags: record.Flags(b[49]),
 	}
 }
 

@@ -97,20 +97,12 @@ type group struct {
 	live    int64
 }
 
-// lastOf is the last sequence of an index, at least least.
-func lastOf(x *segment.Index, least uint64) uint64 {
-	if n := len(x.Entries); n > 0 {
-		return max(least, x.Entries[n-1].Seq)
-	}
-	return least
-}
-
 func (g *group) goes(s *source) bool { return s.live < s.size && s.live*100 <= s.size*g.percent }
 
 func (g *group) add(s *source) error {
 	most := g.log.options.SegmentBytes
 	joins := g.goes(s) || s.live <= most/2
-	if len(g.sources) > 0 && (!joins || g.live+s.live > most || lastOf(s.index, s.First)-g.sources[0].First > segment.MaxSpan) {
+	if len(g.sources) > 0 && (!joins || g.live+s.live > most) {
 		if err := g.end(); err != nil {
 			return err
 		}
@@ -234,18 +226,18 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 		err = w.flush()
 	}
 	if err == nil {
-		err = w.open.Sync()
+		err = l.sync(w.open)
 	}
 	err = errors.Join(err, w.open.Close())
 	if err == nil {
 		bytes := w.index.Append(nil, func(i int) (string, bool) { return w.heads[i].target, w.heads[i].keep })
 		l.written.Add(uint64(len(bytes)))
-		err = disk.Write(l.dir, header.Index(), bytes)
+		err = disk.Write(l.dir, header.Index(), bytes, l.syncs())
 	}
 	// The index file is durable first. One that was left of another attempt must not meet the new
 	// segment.
 	if err == nil {
-		err = l.dir.Sync()
+		err = l.sync(l.dir)
 	}
 	if err == nil {
 		err = l.dir.Rename(name, header.Log())
@@ -253,7 +245,7 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 	if err != nil {
 		return nil, errors.Join(err, disk.Remove(l.dir, name), disk.Remove(l.dir, header.Index()))
 	}
-	if err := l.dir.Sync(); err != nil {
+	if err := l.sync(l.dir); err != nil {
 		return nil, err
 	}
 	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts, sum: w.index.Sum}, nil

@@ -108,7 +108,9 @@ func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, 
 	f.held++
 	defer l.release(f)
 	l.mu.Unlock()
-	rec, err := l.readRecord(f, at.Offset, at.Size)
+	var s Source
+	defer s.Close()
+	rec, err := s.record(l, f, at.Offset, at.Size)
 	return number, rec.Data, err
 }
 

@@ -112,9 +112,9 @@ type Log struct {
 	appending  chan struct{} // holds a value while an Append is in progress
 	wake       chan struct{} // one signal for the syncing goroutine
 	failed     chan struct{}
-	ended      chan struct{} // the syncing goroutine has ended
-	stop       context.CancelFunc
-	noting     disk.File // of what is synced; of the syncing goroutine, and nil before the first sync
+	ended      chan struct{}      // the syncing goroutine has ended
+	stop       context.CancelFunc // nil before the end of the start
+	noting     disk.File          // of what is synced; of the syncing goroutine, and nil before the first sync
 	syncing    disk.Stopwatch
 	compacting sync.Mutex // held by Compact, and taken before the files are closed
 
@@ -169,9 +169,6 @@ type Named struct {
 }
 
 func newLog(d disk.Dir, o Options) *Log {
-	if o.Sync == SyncNever {
-		d = &unsynced{Dir: d}
-	}
 	return &Log{
 		dir: d, options: o,
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
@@ -205,7 +202,7 @@ func (l *Log) Close(ctx context.Context) error {
 	if err = l.seal(l.active()); disk.IsFull(err) {
 		return nil
 	}
-	return errors.Join(err, l.dir.Sync())
+	return errors.Join(err, l.sync(l.dir))
 }
 
 // Abandon closes the files without any write, as the end of a process does.

@@ -64,9 +64,6 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 		l.closeFiles()
 		return nil, err
 	}
-	if never, ok := l.dir.(*unsynced); ok {
-		never.started.Store(true)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go l.keepSynced(ctx)
@@ -156,7 +153,7 @@ func (l *Log) cutEnd(left, gone []*found) error {
 		}
 		bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
 		if err == nil {
-			err = errors.Join(disk.Write(l.dir, f.Log(), bytes), l.dir.Sync())
+			err = errors.Join(disk.Write(l.dir, f.Log(), bytes, true), l.dir.Sync())
 		}
 		if err != nil {
 			return fmt.Errorf("recover %s: %w", f.Log(), err)

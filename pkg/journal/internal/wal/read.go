@@ -138,8 +138,7 @@ func (r *Reader) enter() error {
 	return nil
 }
 
-// indexOf returns what the index of a segment has now. The times of a sealed one are whole seconds, rounded
-// down.
+// indexOf returns what the index of a segment has now.
 func (l *Log) indexOf(f *file) (*segment.Index, error) {
 	l.mu.Lock()
 	if f.index != nil {
@@ -215,58 +214,52 @@ func (l *Log) Read(of Place, in *Source) (Entry, error) {
 		return newest[0], nil
 	}
 	f, offset, size := l.numbers[last.Segment], last.Offset, last.Size
-	end := f.size
 	f.held++
 	defer l.release(f)
 	l.mu.Unlock()
-	bytes, err := in.read(l, f, int64(offset), int64(size), end)
-	if err != nil {
-		return Entry{}, err
-	}
-	return l.parseEvent(f, offset, bytes, in.Strings)
+	return in.event(l, f, offset, size)
 }
 
-// Source has the file of the last [Log.Read], and what was read ahead of it. It is for one goroutine at
-// a time.
+// Source has the file of the last [Log.Read]. It is for one goroutine at a time.
 type Source struct {
 	Strings *record.Strings
 
-	name  segment.Name
-	open  disk.File
-	at    int64 // of bytes in the file
-	bytes []byte
+	name segment.Name
+	open disk.File
 }
 
-// readAhead is how much a source reads at a time if records follow each other.
-const readAhead = 256 << 10
-
-// read returns the bytes of a record of a segment that is held. They are not overwritten.
-func (s *Source) read(l *Log, f *file, offset, size, end int64) ([]byte, error) {
+// record reads a record of a segment that is held.
+func (s *Source) record(l *Log, f *file, offset, size uint32) (rec record.Record, err error) {
 	if s.open == nil || s.name != f.Name {
 		s.Close()
-		open, err := l.dir.Open(f.Log())
-		if err != nil {
-			return nil, err
+		if s.open, err = l.dir.Open(f.Log()); err != nil {
+			s.open = nil
+			return rec, err
 		}
-		s.open, s.name = open, f.Name
+		s.name = f.Name
 	}
-	from := offset - s.at
-	follows := s.bytes != nil && from >= 0 && from <= int64(len(s.bytes))
-	if !follows || from+size > int64(len(s.bytes)) {
-		if follows {
-			s.bytes = make([]byte, max(size, min(readAhead, end-offset)))
-		} else {
-			s.bytes = make([]byte, size)
-		}
-		n, err := disk.ReadAt(s.open, s.bytes, offset)
-		if s.bytes = s.bytes[:n]; err != nil {
-			s.bytes = nil
-			return nil, err
-		}
-		s.at, from = offset, 0
+	bytes := make([]byte, size)
+	n, err := disk.ReadAt(s.open, bytes, int64(offset))
+	if err != nil {
+		return rec, err
 	}
-	to := min(from+size, int64(len(s.bytes)))
-	return s.bytes[from:to:to], nil
+	if rec, _, err = record.Parse(bytes[:n]); err != nil {
+		return rec, l.damaged(f.Name, int64(offset), err)
+	}
+	return rec, nil
+}
+
+// event reads an event of a segment that is held.
+func (s *Source) event(l *Log, f *file, offset, size uint32) (Entry, error) {
+	rec, err := s.record(l, f, offset, size)
+	if err != nil {
+		return Entry{}, err
+	}
+	e, err := record.ParseEvent(&rec, s.Strings)
+	if err != nil {
+		return Entry{}, l.damaged(f.Name, int64(offset), err)
+	}
+	return Entry{Seq: rec.Seq, Event: e, Appended: time.UnixMicro(rec.Time)}, nil
 }
 
 // Close closes the file. The source can be used again.
@@ -274,31 +267,7 @@ func (s *Source) Close() {
 	if s.open != nil {
 		_ = s.open.Close()
 	}
-	s.open, s.bytes = nil, nil
-}
-
-func (l *Log) parseEvent(f *file, offset uint32, bytes []byte, shared *record.Strings) (Entry, error) {
-	rec, _, err := record.Parse(bytes)
-	var e event.Event
-	if err == nil {
-		e, err = record.ParseEvent(&rec, shared)
-	}
-	if err != nil {
-		return Entry{}, l.damaged(f.Name, int64(offset), err)
-	}
-	return Entry{Seq: rec.Seq, Event: e, Appended: time.UnixMicro(rec.Time)}, nil
-}
-
-// readRecord reads a record of a segment that is held.
-func (l *Log) readRecord(f *file, offset, size uint32) (rec record.Record, err error) {
-	bytes, err := disk.Read(l.dir, f.Log(), int64(offset), int(size))
-	if err != nil {
-		return rec, err
-	}
-	if rec, _, err = record.Parse(bytes); err != nil {
-		return rec, l.damaged(f.Name, int64(offset), err)
-	}
-	return rec, nil
+	s.open = nil
 }
 
 // hold returns the segments of the log, in order. Their files stay until release is called.

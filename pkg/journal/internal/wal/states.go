@@ -140,12 +140,7 @@ func (l *Log) each(match func(*segment.Entry) bool, take func(Entry) error) erro
 		if !match(e) {
 			return nil
 		}
-		offset, size := int64(e.Offset), int64(e.Size)
-		bytes, err := s.read(l, f, offset, size, offset+size)
-		if err != nil {
-			return err
-		}
-		found, err := l.parseEvent(f, e.Offset, bytes, s.Strings)
+		found, err := s.event(l, f, e.Offset, e.Size)
 		if err != nil {
 			return err
 		}
@@ -180,29 +175,18 @@ func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
 // Since returns the sequence of the first event that was appended at or after a time, and that of the
 // event before it, of those that the log has. Without one they are the next sequence, and 0.
 func (l *Log) Since(at time.Time) (first, before uint64, err error) {
-	// The index of a sealed segment has whole seconds, so the rest is read.
 	err = l.eachEntry(func(_ *file, e *segment.Entry) error {
-		if e.Time+1e6 <= at.UnixMicro() {
-			before = e.Seq
+		if e.Time < at.UnixMicro() {
+			first, before = 0, e.Seq
+		} else if first == 0 {
+			first = e.Seq
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, 0, err
+	if first == 0 {
+		first = l.Last() + 1
 	}
-	next := l.Last() + 1
-	r := l.NewReader(before + 1)
-	defer r.Close()
-	for {
-		found, err := r.Next(next-1, 1)
-		if err != nil || len(found) == 0 {
-			return next, before, err
-		}
-		if !found[0].Appended.Before(at.Truncate(time.Microsecond)) {
-			return found[0].Seq, before, nil
-		}
-		before = found[0].Seq
-	}
+	return first, before, err
 }
 
 // Count counts the events between two sequences, both included, that the log has.

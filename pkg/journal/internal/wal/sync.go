@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
@@ -112,12 +111,12 @@ func (l *Log) syncAll() error {
 func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 	began := time.Now()
 	for _, f := range open {
-		if err := f.Sync(); err != nil {
+		if err := l.sync(f); err != nil {
 			return err
 		}
 	}
 	if newFile {
-		if err := l.dir.Sync(); err != nil {
+		if err := l.sync(l.dir); err != nil {
 			return err
 		}
 	}
@@ -126,6 +125,17 @@ func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 	}
 	return nil
 }
+
+// sync syncs a file or the directory. With [SyncNever], nothing is synced after the start, which is synced, so
+// that no other start uses its sequences.
+func (l *Log) sync(of interface{ Sync() error }) error {
+	if l.syncs() {
+		return of.Sync()
+	}
+	return nil
+}
+
+func (l *Log) syncs() bool { return l.options.Sync != SyncNever || l.stop == nil }
 
 // Sync returns when everything is durable that was written before the call.
 func (l *Log) Sync(ctx context.Context) error {
@@ -138,7 +148,7 @@ func (l *Log) Sync(ctx context.Context) error {
 
 // create begins a new segment.
 func (l *Log) create() error {
-	header := segment.Header{ID: l.id, Secret: l.secret, Name: segment.Name{Number: 1}, First: l.last + 1, Created: time.Now().UnixMicro()}
+	header := segment.Header{ID: l.id, Secret: l.secret, Name: segment.Name{Number: 1}, First: l.last + 1}
 	var before *segment.Index
 	if len(l.files) > 0 {
 		before = l.active().index
@@ -196,7 +206,7 @@ func (l *Log) seal(f *file) error {
 	heads := l.headsToKeep(f, index)
 	bytes := index.Append(nil, func(i int) (string, bool) { return heads[i].target, heads[i].keep })
 	l.mu.Unlock()
-	if err := disk.Write(l.dir, f.Index(), bytes); err != nil {
+	if err := disk.Write(l.dir, f.Index(), bytes, l.syncs()); err != nil {
 		return fmt.Errorf("write %s: %w", f.Index(), err)
 	}
 	l.written.Add(uint64(len(bytes)))
@@ -238,33 +248,3 @@ func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
 }
 
 func placeOf(e *keys.Entry) place { return place{e.Segment, int64(e.Offset)} }
-
-// unsynced is a directory for [SyncNever]: nothing is synced after the start, which is synced, so
-// that no other start uses its sequences.
-type unsynced struct {
-	disk.Dir
-
-	started atomic.Bool
-}
-
-func (d *unsynced) Sync() error { return d.sync(d.Dir) }
-
-func (d *unsynced) sync(of interface{ Sync() error }) error {
-	if d.started.Load() {
-		return nil
-	}
-	return of.Sync()
-}
-
-func (d *unsynced) Create(name string) (disk.File, error) {
-	f, err := d.Dir.Create(name)
-	return unsyncedFile{f, d}, err
-}
-
-type unsyncedFile struct {
-	disk.File
-
-	dir *unsynced
-}
-
-func (f unsyncedFile) Sync() error { return f.dir.sync(f.File) }

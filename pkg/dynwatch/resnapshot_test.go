@@ -120,40 +120,55 @@ func TestResnapshot(t *testing.T) {
 	}
 }
 
-// The end waits for what the list has and the watch has yet to tell.
-func TestResnapshotWaitsForTheWatch(t *testing.T) {
-	for name, test := range map[string]struct {
-		write func(api *fakeAPI)
-		again int
-	}{
-		"a change":      {func(api *fakeAPI) { api.put("a", "changed", "") }, 3},
-		"a birth":       {func(api *fakeAPI) { api.put("a", "born", "") }, 4},
-		"a deletion":    {func(api *fakeAPI) { api.del("a", "deleted") }, 3},
-		"a re-creation": {func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") }, 3},
+// The objects are announced as of the position, also those of which the watch has yet to bring a change.
+func TestResnapshotIsOfThePosition(t *testing.T) {
+	for name, write := range map[string]func(api *fakeAPI){
+		"a change":      func(api *fakeAPI) { api.put("a", "changed", "") },
+		"a birth":       func(api *fakeAPI) { api.put("a", "born", "") },
+		"a deletion":    func(api *fakeAPI) { api.del("a", "deleted") },
+		"a re-creation": func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
 			r := start(t, api, things())
 			r.caughtUp()
-			n := len(r.log.all())
 			api.do(func() { api.mute = true })
-			test.write(api)
-			outcome := make(chan dynwatch.ResnapshotResult, 1)
-			go func() { outcome <- r.resnapshot() }()
-			r.eventually("all but the end", func() bool { return len(r.log.all()) == n+1+test.again })
-			select {
-			case x := <-outcome:
-				t.Errorf("it ended before the watch has told: %+v", x)
-			case <-time.After(100 * time.Millisecond):
-			}
-			api.do(func() { api.mute = false })
-			x := <-outcome
-			if got := checkResnapshot(t, r.log.all(), x.Run); got != test.again || x.Err != nil {
+			write(api)
+			x := r.resnapshot()
+			if got := checkResnapshot(t, r.log.all(), x.Run); got != 4 || x.Err != nil || x.Revision != 104 {
 				t.Errorf("%d objects, %+v", got, x)
 			}
+			api.do(func() { api.mute = false })
+			r.caughtUp()
 			checkStream(t, r.log.all(), api)
 		})
 	}
+}
+
+// The server lists now only: what the list has and the watch has yet to bring needs another list.
+func TestResnapshotWithoutExactRevisions(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			exact := r.URL.Query().Get("limit") == "500" && r.URL.Query().Get("resourceVersion") != ""
+			if exact {
+				writeStatus(w, 400, "BadRequest", "no exact revisions")
+			}
+			return exact
+		}
+		api.mute = true
+	})
+	api.put("a", "changed", "")
+	n := len(r.log.all())
+	outcome := r.resnapshotLater()
+	r.eventually("the others", func() bool { return len(r.log.all()) == n+4 })
+	api.do(func() { api.mute = false })
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+	checkStream(t, r.log.all(), api)
 }
 
 // Amid writes, cut watches and lists that fail: every object comes, none twice.
@@ -310,12 +325,18 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api, things())
 	r.caughtUp()
-	api.do(func() { api.mute = true })
-	api.put("a", "changed", "")
-	outcome := make(chan dynwatch.ResnapshotResult, 1)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := r.URL.Query().Get("limit") == "500"
+			if refused {
+				writeStatus(w, 429, "TooManyRequests", "later")
+			}
+			return refused
+		}
+	})
 	n := len(r.log.all())
-	go func() { outcome <- r.resnapshot() }()
-	r.eventually("all but the end", func() bool { return len(r.log.all()) == n+4 })
+	outcome := r.resnapshotLater()
+	r.eventually("begun", func() bool { return len(r.log.all()) == n+1 })
 	if err := r.manager.Apply(nil); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,6 @@ type Announcement struct {
 	// begins again does not repeat the object.
 	Run   uint64
 	Noted bool
-	// Unfiltered: change filters let it through, those of sinks as well.
-	Unfiltered bool
 }
 
 // Write emits an event for an object that exists, and remembers it. If the change filters of the
@@ -45,13 +43,11 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 		if c, err = w.compare(ctx, e, ev.Object()); err != nil {
 			return false, err
 		}
-		if c.held && !a.Unfiltered {
+		if c.held {
 			return true, nil
 		}
 	}
-	if ev.Unchanged = c.unchanged; a.Unfiltered {
-		ev.Unchanged = ev.Unchanged[:0]
-	}
+	ev.Unchanged = c.unchanged
 	ev.Data = event.AddMembers(ev.Data, append(w.changesSince(&ev, c.before), w.members(ctx, op, o)...)...)
 	switch {
 	case op == event.Entered:

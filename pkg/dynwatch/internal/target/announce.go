@@ -34,7 +34,7 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		}
 	}
 	held, err := t.Write(ctx, emit.Announcement{
-		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(), Unfiltered: t.resnapshot != nil,
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(),
 	})
 	if held {
 		t.Status.Unchanged.Add(1)
@@ -51,10 +51,8 @@ func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 	return t.WriteEnd(ctx, op, e, o, rv, replay)
 }
 
-// whole reports whether the index holds all that the watch has brought up to the position.
-func (t *Target) whole() bool {
-	return t.loss() == nil && t.Coverage.Replays() == 0
-}
+// whole reports whether the index of a target that follows a watch holds all up to the position.
+func (t *Target) whole() bool { return t.Coverage.Replays() == 0 }
 
 // noteHeldBack notes that an object existed at a revision, in a state that the change filters held
 // back.

@@ -27,7 +27,7 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 		}
 		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // Observe asks the log
 		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
-		if !s.fromWatch(k, m.RV) && (d.Replaced || d.Op != "") {
+		if d.Replaced || d.Op != "" {
 			differing = append(differing, m)
 		}
 		return nil

@@ -168,7 +168,7 @@ func (t *Target) betweenFrames(ctx context.Context) error {
 	if err := t.reselect(ctx); err != nil {
 		return err
 	}
-	return t.concludeAll(ctx)
+	return t.concludeAudit(ctx)
 }
 
 // handleEvent takes the frames of one event of the watch.
@@ -248,15 +248,6 @@ func (t *Target) progressBy(w *frame.Watched) {
 	default:
 		t.progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Lag)
 	}
-}
-
-// concludeAll ends the audit and the snapshot on request that are under way, if the
-// watch has passed their lists.
-func (t *Target) concludeAll(ctx context.Context) error {
-	if err := t.concludeAudit(ctx); err != nil {
-		return err
-	}
-	return t.concludeResnapshot(ctx)
 }
 
 // questions is where inquiries come from; never, while the log lacks events.

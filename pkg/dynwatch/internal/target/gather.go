@@ -38,7 +38,7 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 // settled reports whether nothing is under way for which it matters what a single frame
 // tells: no selection, no comparison with a list.
 func (t *Target) settled() bool {
-	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Audits.running == nil && t.resnapshot == nil
+	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Audits.running == nil
 }
 
 // gathered appends what was gathered, and moves the cursor to it.

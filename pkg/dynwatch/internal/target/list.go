@@ -30,14 +30,11 @@ type Pass struct {
 	Newcomer event.Op
 	Cause    uint64
 	Replay   bool
-	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
-	// will begin there. Newer: there were some.
-	Horizon uint64
-	Newer   bool
 	// Repeat is the run of a re-snapshot, 0 if the pass is not one: objects that are as they are listed are
-	// announced again, and counted by Repeated.
+	// announced again, and counted by Repeated. Differs: there are others.
 	Repeat   uint64
 	Repeated int
+	differs  bool
 	// Rollback: the index's revisions are of another history than the list's.
 	Rollback bool
 	// Unreadable: the list held something whose identity could not be read, so that
@@ -142,17 +139,18 @@ func (t *Target) repeatLast(ctx context.Context, s *Pass, k decide.Known, e *ind
 // observe compares one listed object with the index and emits the difference.
 func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	k, e := t.listed(s, emit.IDOf(o))
-	switch {
-	case s.fromWatch(k, o.ResourceVersion):
-		s.Newer = true
-		return nil
-	case s.Repeat != 0 && k.Object != decide.Same:
-		return nil // the watch has missed it, or the list is wrong: it is for an audit to tell
-	}
 	if !s.Rollback {
 		if err := t.noteListed(ctx, &s.against, k, listwatch.ListedOf(o)); err != nil {
 			return err
 		}
+	}
+	switch {
+	case s.Repeat == 0:
+	case k.Object != decide.Same:
+		return nil // the watch brings it, or has missed it, or the list is wrong: it is for an audit to tell
+	case e.Run != s.Repeat && (o.ResourceVersion < k.Newest || o.ResourceVersion > max(k.Newest, t.Cursor)):
+		s.differs = true
+		return nil
 	}
 	left, err := t.leftBefore(ctx, s, k, o)
 	if err != nil {
@@ -194,16 +192,6 @@ func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
 	}
 	return k, e
-}
-
-// fromWatch reports whether a pass leaves a listed object to the watch. Frames up to k.Past bring nothing, nor do
-// those of states that the log has: it may be ahead of the position.
-func (s *Pass) fromWatch(k decide.Known, rv uint64) bool {
-	known := k.Past
-	if k.Object == decide.Same {
-		known = max(known, k.Newest)
-	}
-	return s.Horizon != 0 && rv > max(s.Horizon, known)
 }
 
 // rules are those for a listed object, under whose name the index holds e.

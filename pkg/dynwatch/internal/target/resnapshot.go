@@ -8,15 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
-// A re-snapshot announces each object of the target again, on request. Between two frames the loop lists the selection. It repeats
-// what the log has as it is listed; what is newer, and the end of what is not listed, is for the watch to
-// bring. The synced event follows when the watch has passed the list, or at once if there is nothing to bring.
+// A re-snapshot announces each object of the target again, on request. Between two frames the loop lists the selection
+// at exactly its position, and repeats what the log has as it is listed. If the log is ahead of the list, or the list
+// of a server without exact revisions ahead of the watch, another list follows.
 
 // resnapshotAttempts is how often in a row the list of a re-snapshot may fail until the request is
 // given up.
@@ -24,6 +23,9 @@ const resnapshotAttempts = 6
 
 // errInterrupted: the target ended during a snapshot on request.
 var errInterrupted = errors.New("the target stopped before the snapshot was complete")
+
+// errDiffers: the list has objects at other revisions than the log.
+var errDiffers = errors.New("the list has objects that changed meanwhile")
 
 // errUnreadable: with the synced event, a consumer would drop an object that exists.
 var errUnreadable = errors.New("the list has objects whose identity cannot be read: see the dead letters of the source")
@@ -44,12 +46,7 @@ type ResnapshotRequest struct {
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
 	ResnapshotRequest
-	// Revision of the list, 0 until it was read to its end, in an epoch. Objects counts what was
-	// announced again.
-	ResnapshotResult
-	epoch uint64
-	// equal: the list had nothing that the watch has yet to bring.
-	equal    bool
+	objects  int // that were announced again
 	failures int
 	backoff  wait.Backoff
 }
@@ -72,40 +69,28 @@ func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error
 	return t.listAgain(ctx)
 }
 
-// listAgain lists the objects and repeats those that the log has as they are listed. What an attempt
-// before has repeated is left out. A failure touches neither the watch nor the state of the target.
+// listAgain lists the objects, repeats them, and ends the re-snapshot. What an attempt before has repeated is left
+// out. A failure touches neither the watch nor the state of the target.
 func (t *Target) listAgain(ctx context.Context) error {
 	s := t.resnapshot
-	if s == nil || s.Revision != 0 {
+	if s == nil {
 		return nil
 	}
 	if !t.whole() {
 		t.again.Reset(t.Timing.Tick)
 		return nil
 	}
-	pass := t.NewPass(Pass{Horizon: t.Cursor, Repeat: s.Run})
-	rv, err := t.list(ctx, pass, &listwatch.Listing{})
-	if err == nil && rv < t.Cursor {
-		err = fmt.Errorf("%w (list at %d)", errBehind, rv)
-	}
-	if err == nil && pass.Unreadable {
-		err = errUnreadable
-	}
-	var missing []*index.Entry
-	if err == nil { // a consumer drops what no event of the re-snapshot has
-		missing = t.missing(pass)
-		err = t.confirmGone(ctx, missing, rv)
-	}
-	if s.Objects += pass.Repeated; pass.Repeated > 0 {
-		s.failures = 0
+	err := t.repeatAll(ctx, s, t.Cursor)
+	if listwatch.Unsupported(err) || listwatch.Expired(err) {
+		err = t.repeatAll(ctx, s, 0)
 	}
 	switch {
 	case errors.Is(err, emit.ErrLog), isLoss(err):
 		return err
 	case err == nil:
-		s.Revision, s.epoch = rv, t.Epoch
-		s.equal = !pass.Newer && len(missing) == 0
-		return nil
+		err = t.EmitBound(ctx, event.Synced, s.Run, t.Cursor, true)
+		t.endResnapshot(nil)
+		return err
 	}
 	if s.failures++; s.failures >= resnapshotAttempts {
 		t.endResnapshot(err)
@@ -120,25 +105,24 @@ func (t *Target) listAgain(ctx context.Context) error {
 	return nil
 }
 
-// concludeResnapshot emits the synced event once the watch has passed the list.
-func (t *Target) concludeResnapshot(ctx context.Context) error {
-	s := t.resnapshot
+// repeatAll lists the objects at a revision, now if it is 0, and repeats them.
+func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error {
+	pass := t.NewPass(Pass{At: at, Repeat: s.Run})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{At: at})
+	if s.objects += pass.Repeated; pass.Repeated > 0 {
+		s.failures = 0
+	}
 	switch {
-	case !t.whole():
-		return nil
-	case s == nil || s.Revision == 0:
-		return nil
-	case s.epoch != t.Epoch: // the revision of the list does not compare with the cursor
-		s.Revision = 0
-		return t.listAgain(ctx)
-	case !s.equal && t.Cursor < s.Revision:
-		return nil
-	}
-	if err := t.EmitBound(ctx, event.Synced, s.Run, s.Revision, true); err != nil {
+	case err != nil:
 		return err
+	case rv < t.Cursor:
+		return fmt.Errorf("%w (list at %d)", errBehind, rv)
+	case pass.Unreadable:
+		return errUnreadable
+	case pass.differs:
+		return errDiffers
 	}
-	t.endResnapshot(nil)
-	return nil
+	return t.confirmGone(ctx, t.missing(pass), rv) // a consumer drops what no event of the re-snapshot has
 }
 
 // endResnapshot answers the caller, if a re-snapshot is in progress.
@@ -147,12 +131,12 @@ func (t *Target) endResnapshot(err error) {
 	if s == nil {
 		return
 	}
-	t.resnapshot, s.Err = nil, err
+	t.resnapshot = nil
 	t.again.Stop()
 	if err != nil {
 		t.Logger.Warn("re-snapshot incomplete", "run", s.Run, "err", err, "next", "run `informd resnapshot` again")
 	} else {
-		t.Logger.Info("re-snapshot complete", "run", s.Run, "count", s.Objects)
+		t.Logger.Info("re-snapshot complete", "run", s.Run, "count", s.objects)
 	}
-	s.Reply <- s.ResnapshotResult
+	s.Reply <- ResnapshotResult{Revision: t.Cursor, Objects: s.objects, Err: err}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -16,11 +17,8 @@ type history struct {
 	query *Query
 	// lifetimes are the objects that had the name, each before the list.
 	lifetimes []*lifetime
-	// held are the states in the order in which they were read, the first dropped
-	// of them without their bodies; size is the bytes of the others.
-	held    []*state
-	dropped int
-	size    int
+	// size is how many bytes of states are held.
+	size int
 	// torn: the history has a hole.
 	torn bool
 }
@@ -117,6 +115,9 @@ func (h *history) floor(l *lifetime) uint64 {
 func (h *history) descend(ctx context.Context, l *lifetime) (known bool, err error) {
 	floor := h.floor(l)
 	for l.oldest-1 > floor {
+		if h.size > h.walk.Bodies {
+			return false, fmt.Errorf("%w: the object has too many large states", errSpent)
+		}
 		s, err := h.walk.at(ctx, h.query, l.oldest-1)
 		switch {
 		case err != nil:
@@ -221,80 +222,33 @@ func (h *history) meet(s state, at, gone uint64) {
 	h.lifetimes = append(h.lifetimes, &lifetime{uid: s.uid, oldest: gone, alive: at, gone: gone, last: &s})
 }
 
-// push adds the next older state to a lifetime. When more bodies are held than
-// should, the newest go: they are the last to be sent and the last that etcd
-// forgets, and are read again then.
+// push adds the next older state to a lifetime.
 func (h *history) push(l *lifetime, s *state) {
 	l.states, l.oldest = append(l.states, s), s.rv
-	h.held = append(h.held, s)
-	h.size += s.size()
-	for h.size > h.walk.Bodies && h.dropped < len(h.held)-1 {
-		newest := h.held[h.dropped]
-		h.size -= newest.size()
-		newest.object, newest.bad = nil, nil
-		h.dropped++
-	}
-}
-
-// dropped reports whether the body is not held any more.
-func (s *state) dropped() bool { return s.object == nil && s.bad == nil }
-
-// size is how many bytes are held.
-func (s *state) size() int {
-	switch {
-	case s.object != nil:
-		return len(s.object.Data)
-	case s.bad != nil:
-		return len(s.bad.Raw)
-	default:
-		return 0
+	if s.object != nil {
+		h.size += len(s.object.Data)
+	} else {
+		h.size += len(s.bad.Raw)
 	}
 }
 
 // send sends the history, oldest first.
-func (h *history) send(ctx, asking context.Context) error {
+func (h *history) send(ctx context.Context) error {
 	slices.SortFunc(h.lifetimes, func(a, b *lifetime) int { return cmp.Compare(a.alive, b.alive) })
 	for _, l := range h.lifetimes {
-		for len(l.states) > 0 {
-			s := l.states[len(l.states)-1]
-			l.states = l.states[:len(l.states)-1]
-			if err := h.sendState(ctx, asking, s); err != nil {
+		for _, s := range slices.Backward(l.states) {
+			if err := h.sendOne(ctx, Result{UID: s.uid, RV: s.rv, Object: s.object, Bad: s.bad}); err != nil {
 				return err
 			}
-			if s != l.last {
-				s.object, s.bad = nil, nil
-			}
 		}
-		if err := h.sendEnd(ctx, asking, l); err != nil {
+		if err := h.sendEnd(ctx, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *history) sendState(ctx, asking context.Context, s *state) error {
-	there, err := h.reread(asking, s)
-	if err != nil || !there {
-		return err
-	}
-	return h.sendOne(ctx, Result{UID: s.uid, RV: s.rv, Object: s.object, Bad: s.bad})
-}
-
-// reread reads a body again that was dropped.
-func (h *history) reread(asking context.Context, s *state) (there bool, err error) {
-	if !s.dropped() {
-		return true, nil
-	}
-	again, err := h.walk.at(asking, h.query, s.rv)
-	if err != nil || again.rv != s.rv {
-		h.torn = true
-		return false, h.tear(asking, err)
-	}
-	s.object, s.bad = again.object, again.bad
-	return true, nil
-}
-
-func (h *history) sendEnd(ctx, asking context.Context, l *lifetime) error {
+func (h *history) sendEnd(ctx context.Context, l *lifetime) error {
 	if l.listless {
 		return h.sendOne(ctx, Result{UID: l.uid, RV: h.query.Top, Listless: true})
 	}
@@ -305,17 +259,11 @@ func (h *history) sendEnd(ctx, asking context.Context, l *lifetime) error {
 	switch {
 	case l.left:
 		f.Object = l.after
-	case l.exact && l.last != nil:
-		if _, err := h.reread(asking, l.last); err != nil {
-			return err
-		}
-		if l.last.object != nil {
-			// The state that was sent shares the bytes behind its end.
-			last := *l.last.object
-			last.Data = slices.Clone(last.Data)
-			f.Object = &last
-		}
-		l.last.object = nil
+	case l.exact && l.last != nil && l.last.object != nil:
+		// The state that was sent shares the bytes behind its end.
+		last := *l.last.object
+		last.Data = slices.Clone(last.Data)
+		f.Object = &last
 	}
 	return h.sendOne(ctx, f)
 }

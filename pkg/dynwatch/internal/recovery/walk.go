@@ -60,7 +60,7 @@ type Walk struct {
 	Source  *listwatch.Source
 	Queries []Query
 	// Requests is how many may be made, Width how many at the same time. Bodies is how many
-	// bytes of older states of one name are held; the others are read twice.
+	// bytes of older states of one name are held; others are not read.
 	Requests, Width, Bodies int
 	// Lenient: no error is worth another attempt of the whole.
 	Lenient bool
@@ -120,7 +120,7 @@ func (w *Walk) run(ctx, asking context.Context) error {
 		if err := cmp.Or(h.trace(asking), ctx.Err()); err != nil {
 			return err
 		}
-		if err := h.send(ctx, asking); err != nil {
+		if err := h.send(ctx); err != nil {
 			return err
 		}
 		if h.torn {
@@ -149,7 +149,7 @@ type state struct {
 	there bool
 	uid   string
 	rv    uint64
-	// Object or bad is the state, neither if it is not held any more.
+	// Object or bad is the state.
 	object *frame.Object
 	bad    *frame.Malformed
 }

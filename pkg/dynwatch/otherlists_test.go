@@ -75,28 +75,19 @@ func TestServersWithoutRevisions(t *testing.T) {
 	}
 }
 
-// TestListWithoutAnEnd: the server repeats its continue tokens. The list ends with an error, and the next
+// TestListWithoutAnEnd: the server repeats a continue token. The list ends with an error, and the next
 // attempts pause. With other tokens the first list is complete.
 func TestListWithoutAnEnd(t *testing.T) {
-	for name, next := range map[string]func(n int) string{
-		"one":   func(int) string { return "104-1" },
-		"three": func(n int) string { return fmt.Sprintf("104-%d", n%3) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := fourObjects(t)
-			pages := 0
-			rewriteLists(api, func(r *http.Request, body string) string {
-				if r.URL.Query().Get("limit") == "1" {
-					return body
-				}
-				pages++
-				return strings.Replace(body, `"continue":""`, fmt.Sprintf(`"continue":%q`, next(pages)), 1)
-			})
-			r := start(t, api, things())
-			r.eventually("an error", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "continue token") })
-			api.do(func() { api.refuse = nil })
-			r.caughtUp()
-			r.consistent()
-		})
-	}
+	api := fourObjects(t)
+	rewriteLists(api, func(r *http.Request, body string) string {
+		if r.URL.Query().Get("limit") == "1" {
+			return body
+		}
+		return strings.Replace(body, `"continue":""`, `"continue":"104-1"`, 1)
+	})
+	r := start(t, api, things())
+	r.eventually("an error", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "continue token") })
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	r.consistent()
 }

@@ -212,7 +212,7 @@ func TestListsApart(t *testing.T) {
 		"Apart":         {want: [3]int64{1: 2}},
 		"Metadata":      {metadataOnly: true, want: [3]int64{2: 2}},
 		"Full":          {taken: kube.ApartLists, want: [3]int64{2: 2}},
-		"OnlyHTTP2":     {refuse: true, want: [3]int64{2: 2}},
+		"OnlyHTTP2":     {refuse: true, fails: 1, want: [3]int64{2: 2}},
 		"BreaksOffThen": {cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

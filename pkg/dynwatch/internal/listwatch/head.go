@@ -21,11 +21,11 @@ const (
 )
 
 // Revision returns the resource's newest revision in etcd.
-func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.bytes) }
+func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.shared) }
 
 // RevisionElsewhere is revision over a new connection, which may reach another API server.
 func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
-	return s.head(ctx, s.otherBytes)
+	return s.head(ctx, s.other)
 }
 
 // head asks for the newest revision with a consistent list of a name that no object has:

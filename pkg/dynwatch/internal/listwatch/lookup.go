@@ -121,7 +121,7 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	var found frame.Object
 	var ok bool
-	meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, func(raw []byte) error {
+	meta, err := s.readList(ctx, listRequest{client: s.shared, namespace: namespace, options: o}, func(raw []byte) error {
 		one, err := s.Whole.Normalise(raw)
 		is := one.Name
 		if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
@@ -147,9 +147,8 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
 	defer func() { err = s.Note(ctx, err, Attempt{Request: "search"}) }()
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
-	var passed tokens
 	for next := ""; ; {
-		meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
+		meta, err := s.readList(ctx, listRequest{client: s.shared, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
 			one, err := s.Whole.Normalise(raw)
 			bad, isBad := errors.AsType[*frame.Malformed](err)
 			switch {
@@ -163,12 +162,13 @@ func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found f
 		if err != nil {
 			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, err)
 		}
-		if next = meta.Continue; next == "" {
+		switch meta.Continue {
+		case "":
 			return found, ok, meta.ResourceVersion, nil
-		}
-		if passed.repeat(next) {
+		case next:
 			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, errEndless)
 		}
+		next = meta.Continue
 	}
 }
 

@@ -41,6 +41,9 @@ const (
 	pageTime = 3 * time.Minute
 )
 
+// errEndless says that a list has no end. Its caller may list again from the beginning.
+var errEndless = errors.New("the server repeats a continue token, so that the list has no end")
+
 // ErrEnough ends a list of which enough was read.
 var ErrEnough = errors.New("enough")
 
@@ -99,7 +102,6 @@ func (s *Source) pages(
 	ctx context.Context, kind string, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
 ) (uint64, error) {
 	var retry pageRetry
-	var passed tokens
 	began := time.Now()
 	for {
 		o := s.Resource.selected(page(l.At, l.Next))
@@ -124,14 +126,16 @@ func (s *Source) pages(
 			return 0, fmt.Errorf("at %d: %w", l.At, ErrInexact)
 		}
 		retry, l.taken, l.number = pageRetry{}, 0, l.number+1
-		if l.Next = meta.Continue; l.Next == "" {
+		switch meta.Continue {
+		case "":
+			l.Next = ""
 			s.Times.add(began)
 			return meta.ResourceVersion, nil
-		}
-		if passed.repeat(l.Next) {
+		case l.Next:
 			l.Next = ""
 			return 0, errEndless
 		}
+		l.Next = meta.Continue
 	}
 }
 
@@ -204,34 +208,47 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 // List streams every object of the selection, as n normalises it, or the report about
 // one that is malformed, through take, from l on, and returns the list's revision.
 func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
-	r := listRequest{client: s.lister(), namespace: cmp.Or(l.Namespace, s.Resource.Namespace)}
-	if r.client == s.bytes && !s.Resource.MetadataOnly && time.Now().UnixNano() >= s.listsShare.Load() && s.Clients.TakePlace(s.Clients.Lists) {
-		defer func() { <-s.Clients.Lists }()
-		r.client = s.apartBytes
-	}
 	rv, err := s.pages(ctx, wholeList, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
-		r.options = o
-		skip := l.taken
-		return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
-			return n.ReadList(body, maxObject, l.Memory, func(o *frame.Object, bad *frame.Malformed) error {
-				if skip > 0 {
-					skip--
-					return nil
-				}
-				g.Pause() // while the log is full, it is not the server that is slow
-				defer g.Resume()
-				if err := take(o, bad); err != nil {
-					return &takerError{err}
-				}
-				l.taken++
-				return nil
-			})
-		})
+		r := listRequest{client: s.lister(), options: o}
+		if r.client != s.shared || s.Resource.MetadataOnly || time.Now().UnixNano() < s.listsShare.Load() || !s.Clients.TakePlace(s.Clients.Lists) {
+			return s.page(ctx, l, r, n, take)
+		}
+		defer func() { <-s.Clients.Lists }()
+		r.client = s.apart
+		meta, err := s.page(ctx, l, r, n, take)
+		if _, mine := errors.AsType[*takerError](err); err != nil && !mine && ctx.Err() == nil {
+			// Whatever it was: lists over the shared connection work as well.
+			s.listsShare.Store(time.Now().Add(kube.RefusedApart).UnixNano())
+		}
+		return meta, err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("list: %w", err)
 	}
 	return rv, nil
+}
+
+// page makes the request for the page of l and hands its objects over, without those that were.
+func (s *Source) page(
+	ctx context.Context, l *Listing, r listRequest, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error,
+) (frame.ListMeta, error) {
+	r.namespace = cmp.Or(l.Namespace, s.Resource.Namespace)
+	skip := l.taken
+	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
+		return n.ReadList(body, maxObject, l.Memory, func(o *frame.Object, bad *frame.Malformed) error {
+			if skip > 0 {
+				skip--
+				return nil
+			}
+			g.Pause() // while the log is full, it is not the server that is slow
+			defer g.Resume()
+			if err := take(o, bad); err != nil {
+				return &takerError{err}
+			}
+			l.taken++
+			return nil
+		})
+	})
 }
 
 // Listed is what identifies a listed object and its state.
@@ -245,40 +262,29 @@ func ListedOf(o *frame.Object) Listed {
 	return Listed{o.Namespace, o.Name, o.UID, o.ResourceVersion}
 }
 
-// ListMetadata is list for what identifies objects, without the namespaces that are not
-// covered. It holds one page of them at most, however many the server sends.
+// ListMetadata is List for what identifies objects, without the namespaces that are not
+// covered.
 func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) error) (uint64, error) {
 	l := Listing{At: rv}
-	var batch []Listed
-	flush := func() error {
-		for _, one := range batch {
-			if err := item(one); err != nil {
-				return &takerError{err}
-			}
-		}
-		l.taken += len(batch)
-		batch = batch[:0]
-		return nil
+	unreadable := func(bad *frame.Malformed) bool { // what the list seems to lack may be this one
+		return s.covers(bad.Namespace) && bad.ResourceVersion == 0 || s.Unidentified(bad) && (bad.Namespace == "" || s.covers(bad.Namespace))
 	}
 	rv, err := s.pages(ctx, metadataList, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
-		batch = batch[:0]
-		skip := l.taken
-		meta, err := s.identities(ctx, listRequest{client: s.lister(), namespace: s.Resource.Namespace, options: o, identities: true},
-			func(one Listed) error {
-				if skip > 0 {
-					skip--
-					return nil
-				}
-				if len(batch) == PageSize { // the server ignores the limit
-					if err := flush(); err != nil {
-						return err
-					}
-				}
-				batch = append(batch, one)
-				return nil
-			})
-		if err == nil {
-			err = flush()
+		defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
+		var broken *frame.Malformed
+		r := listRequest{client: s.lister(), options: o, identities: true}
+		meta, err := s.page(ctx, &l, r, s.Clients.Identities, func(o *frame.Object, bad *frame.Malformed) error {
+			if bad != nil && unreadable(bad) {
+				broken = bad
+				return ErrEnough
+			}
+			if one := identified(o, bad); s.covers(one.Namespace) {
+				return item(one)
+			}
+			return nil
+		})
+		if broken != nil {
+			err = fmt.Errorf("read metadata: %v", broken) //nolint:errorlint // no object is rejected for it
 		}
 		return meta, err
 	})
@@ -286,27 +292,6 @@ func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) 
 		return 0, fmt.Errorf("list metadata: %w", err)
 	}
 	return rv, nil
-}
-
-// identities makes one list request and hands over what identifies the items, but for
-// those of namespaces that are not covered.
-func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed) error) (frame.ListMeta, error) {
-	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
-	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
-		return s.Clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
-			one := identified(o, bad)
-			covered := s.covers(one.Namespace)
-			switch {
-			case bad != nil && s.Unidentified(bad) && (covered || one.Namespace == ""), one.RV == 0 && covered: // what the list seems to lack may be this one
-				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
-			case !covered:
-				return nil
-			}
-			g.Pause()
-			defer g.Resume()
-			return item(one)
-		})
-	})
 }
 
 // Unidentified reports whether nothing says which object could not be read: it may be any that a

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -59,10 +59,9 @@ type Source struct {
 	covers func(namespace string) bool
 	// Frames does not render objects of namespaces that are not wanted, whole renders all.
 	Frames, Whole *frame.Normaliser
-	// bytes and dynamic are the same client, raw and as client-go's dynamic one. Other is
-	// that over a new connection for each request, apart over one for each watch.
-	bytes, otherBytes, apartBytes rest.Interface
-	dynamic, other, apart         dynamic.ResourceInterface
+	// shared makes requests over the shared connection, other over a new one for each request, and
+	// apart over one for each watch.
+	shared, other, apart rest.Interface
 	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
 	// one over a connection of its own has failed.
 	listsShare atomic.Int64
@@ -106,23 +105,30 @@ func New(of Resource, o Options) (*Source, error) {
 		s.Whole = frame.NewNormaliser(version, of.Kind, o.Options)
 	}
 	var err error
-	if s.bytes, s.dynamic, err = s.client(o.Clients.Shared); err != nil {
-		return nil, err
+	for _, one := range []struct {
+		client *rest.Interface
+		over   *http.Client
+	}{{&s.shared, o.Clients.Shared}, {&s.other, o.Clients.Other}, {&s.apart, o.Clients.Apart}} {
+		*one.client, err = frame.NewRESTClient(o.Clients.Config, one.over, s.Frames, of.MetadataOnly)
+		if err != nil {
+			return nil, fmt.Errorf("create client: %w", err)
+		}
 	}
-	if s.otherBytes, s.other, err = s.client(o.Clients.Other); err != nil {
-		return nil, err
-	}
-	s.apartBytes, s.apart, err = s.client(o.Clients.Apart)
-	return s, err
+	return s, nil
 }
 
-// Client returns a client over a transport, raw and as client-go's dynamic one.
-func (s *Source) client(over *http.Client) (rest.Interface, dynamic.ResourceInterface, error) {
-	raw, err := frame.NewRESTClient(s.Clients.Config, over, s.Frames, s.Resource.MetadataOnly)
-	if err != nil {
-		return nil, nil, fmt.Errorf("create client: %w", err)
+// request is one for a list, or for a watch, with options.
+func (s *Source) request(client rest.Interface, namespace string, o *metav1.ListOptions) *rest.Request {
+	gvr := s.Resource.GVR
+	path := []string{"/apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		path = []string{"/api", gvr.Version}
 	}
-	return raw, dynamic.New(raw).Resource(s.Resource.GVR).Namespace(s.Resource.Namespace), nil
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	return client.Get().AbsPath(append(path, gvr.Resource)...).
+		SpecificallyVersionedParams(o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
 
 // ListElsewhere has later lists go over new connections, or over the shared one again.
@@ -131,9 +137,9 @@ func (s *Source) ListElsewhere(elsewhere bool) { s.elsewhere.Store(elsewhere) }
 // lister is the client for lists.
 func (s *Source) lister() rest.Interface {
 	if s.elsewhere.Load() {
-		return s.otherBytes
+		return s.other
 	}
-	return s.bytes
+	return s.shared
 }
 
 // Expired reports whether err says that a revision is gone.

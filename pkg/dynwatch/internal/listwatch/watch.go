@@ -26,7 +26,7 @@ const (
 // for watch.Error. A watch of whole objects has a separate connection, if there are not
 // too many. With fresh it has a new connection, see [kube.Clients.Other].
 func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
-	client := s.dynamic
+	client := s.shared
 	if fresh {
 		client = s.other
 	}
@@ -35,6 +35,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
 	options := s.Resource.selected(metav1.ListOptions{
+		Watch:               true,
 		ResourceVersion:     strconv.FormatUint(rv, 10),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
@@ -42,7 +43,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	refused := false
 	if !fresh && !s.Resource.MetadataOnly && s.Clients.TakeSlot(ctx) {
 		traced, gather := s.Clients.Bursts(g.Context)
-		w, err := s.apart.Watch(traced, options)
+		w, err := s.request(s.apart, s.Resource.Namespace, &options).Watch(traced)
 		if err == nil {
 			gather()
 			return w, nil
@@ -52,7 +53,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 			return nil, s.NoteWatch(ctx, rv, fmt.Errorf("watch: %w", g.Explain(err)))
 		}
 	}
-	w, err := client.Watch(g.Context, options)
+	w, err := s.request(client, s.Resource.Namespace, &options).Watch(g.Context)
 	if err == nil && refused {
 		s.Clients.Share()
 	}

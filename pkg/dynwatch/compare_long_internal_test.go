@@ -88,7 +88,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target 
 	of := m.newTarget(target.Spec{Version: "v1", Resource: "pods"})
 	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
+	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

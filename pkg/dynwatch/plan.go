@@ -17,7 +17,6 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
@@ -214,7 +213,7 @@ func (p *planner) look(ctx context.Context, s target.Spec, t *TargetPlan) error 
 		return err
 	}
 	t.Version, t.Kind, t.ClusterScoped = r.GVR.Version, r.Kind, !r.Namespaced
-	src, err := s.Source(r, p.clients, frame.NewRedactor(make([]byte, minKey)), nil, nil) // what is read goes nowhere
+	src, err := s.Source(r, p.clients, nil, nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}

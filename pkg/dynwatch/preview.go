@@ -148,7 +148,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if s.Version == "" {
 		t.Resolved.GVR.Version = c.Version
 	}
-	if t.Source, err = s.Source(t.Resolved, m.clients, m.redactor, t.Shape, t.Coverage.Filter); err != nil {
+	if t.Source, err = s.Source(t.Resolved, m.clients, t.Shape, t.Coverage.Filter); err != nil {
 		return nil, "", err
 	}
 	object, err := rehearsed(t, c.Object)

@@ -84,10 +84,11 @@ func TestProjection(t *testing.T) {
 func TestRewriter(t *testing.T) {
 	const object = `{"a":{"c":[{"t":"x"},{"t":5,"u":"y"}],"t":{"t":1}},"\u0074":"z"}`
 	for name, tt := range map[string]struct {
-		set  []string
-		text bool
-		want string
+		set            []string
+		text, declines bool
+		want           string
 	}{
+		"declined":    {set: []string{"a.c[].t", "a.c"}, declines: true, want: `{"a":{"c":[{"t":<0:"x">},{"t":<0:5>,"u":"y"}],"t":{"t":1}},"\u0074":"z"}`},
 		"values":      {set: []string{"a.c[].t", "t"}, want: `{"a":{"c":[{"t":<0:"x">},{"t":<0:5>,"u":"y"}],"t":{"t":1}},"\u0074":<1:"z">}`},
 		"outer first": {set: []string{"a.t.t", "a.t", "a.*"}, want: `{"a":{"c":<2:[{"t":"x"},{"t":5,"u":"y"}]>,"t":<1:{"t":1}>},"\u0074":"z"}`},
 		"text":        {set: []string{"a.c[].t"}, text: true, want: `{"a":{"c":[{"t":<0:"x">},{"t":<0:5>,"u":"y"}],"t":{"t":1}},"\u0074":<-1:"z">}`},
@@ -95,14 +96,16 @@ func TestRewriter(t *testing.T) {
 		"nothing":     {want: object},
 	} {
 		t.Run(name, func(t *testing.T) {
-			replace := func(dst []byte, m fieldpath.Match) []byte { return fmt.Appendf(dst, "<%d:%s>", m.Path, m.Value) }
+			replace := func(dst []byte, m fieldpath.Match) ([]byte, bool) {
+				return fmt.Appendf(dst, "<%d:%s>", m.Path, m.Value), m.Path != len(tt.set)-1 || !tt.declines
+			}
 			r := fieldpath.Rewriter{Set: setOf(t, tt.set), Replace: replace}
 			if tt.text {
 				r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) {
 					if string(m.Value) == `"y"` {
 						return append(dst, "not to be seen"...), false
 					}
-					return replace(dst, m), true
+					return replace(dst, m)
 				}
 			}
 			if got := string(r.Append([]byte("> "), []byte(object))); got != "> "+tt.want {

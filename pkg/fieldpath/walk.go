@@ -20,7 +20,7 @@ type Match struct {
 // Walk calls visit for every value at a path, in the order of the object, and for an outer
 // value before those inside. If several paths match a value, it calls visit once for each.
 func (s *Set) Walk(object []byte, visit func(Match)) {
-	w := walker{data: object, stack: make(nodes, 0, usualDepth), location: make([]byte, 0, usualLocation)}
+	w := newWalker(object)
 	w.found = func(at window, from, end int) bool {
 		for _, n := range w.stack[at.from:at.to] {
 			for _, path := range n.ends {
@@ -35,10 +35,11 @@ func (s *Set) Walk(object []byte, visit func(Match)) {
 // Rewriter replaces values of an object.
 type Rewriter struct {
 	// Set leads to the values that Replace appends something else for, valid JSON, to
-	// dst; an outer value is replaced with all that is in it. Path is the first of
-	// those that lead there. Both may be nil.
+	// dst; an outer value is replaced with all that is in it. If Replace returns false, the
+	// value stays, and the walk goes on in it. Path is the first of those that lead there.
+	// Both may be nil.
 	Set     *Set
-	Replace func(dst []byte, m Match) []byte
+	Replace func(dst []byte, m Match) ([]byte, bool)
 	// Text, if not nil, is called for every other string that is a value or an element,
 	// not for keys. It appends another value, or returns false, and the string stays.
 	// Match.Path is -1.
@@ -48,26 +49,28 @@ type Rewriter struct {
 // Append appends the object to dst, with its values replaced. It keeps nothing of the
 // object.
 func (r *Rewriter) Append(dst, object []byte) []byte {
-	w := walker{data: object}
+	w := newWalker(object)
 	from := 0 // what is before it is in dst
+	replace := func(by func([]byte, Match) ([]byte, bool), m Match, begin, end int) bool {
+		dst = append(dst, object[from:begin]...)
+		from = begin
+		next, ok := by(dst, m)
+		if ok {
+			dst, from = next, end
+		}
+		return ok
+	}
 	w.found = func(at window, begin, end int) bool {
 		for _, n := range w.stack[at.from:at.to] {
 			if len(n.ends) > 0 {
-				dst = append(dst, object[from:begin]...)
-				dst = r.Replace(dst, Match{Path: n.ends[0], Location: w.location, Value: object[begin:end]})
-				from = end
-				break
+				return !replace(r.Replace, Match{Path: n.ends[0], Location: w.location, Value: object[begin:end]}, begin, end)
 			}
 		}
 		return false
 	}
 	if r.Text != nil {
 		w.text = func(begin, end int) {
-			dst = append(dst, object[from:begin]...)
-			from = begin
-			if next, ok := r.Text(dst, Match{Path: -1, Location: w.location, Value: object[begin:end]}); ok {
-				dst, from = next, end
-			}
+			replace(r.Text, Match{Path: -1, Location: w.location, Value: object[begin:end]}, begin, end)
 		}
 	}
 	at := window{}
@@ -93,6 +96,10 @@ type walker struct {
 	found func(at window, from, end int) bool
 	// text, if not nil, is called for every other string.
 	text func(from, end int)
+}
+
+func newWalker(object []byte) walker {
+	return walker{data: object, stack: make(nodes, 0, usualDepth), location: make([]byte, 0, usualLocation)}
 }
 
 // container goes through the object or array that begins at i and returns the index

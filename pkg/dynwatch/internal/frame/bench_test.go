@@ -25,7 +25,7 @@ func BenchmarkNormalise(b *testing.B) {
 		if name == "secret" {
 			redactor = frame.NewRedactor([]byte("key"))
 		}
-		n := frame.NewNormaliser("v1", "Pod", frame.Options{Redactor: redactor})
+		n := frame.NewNormaliser("v1", "Pod", hiding(redactor))
 		b.Run(name+"/bytes", func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(raw)))

@@ -13,7 +13,8 @@ type brokenHash struct{ hash.Hash }
 // that hits it, not the process.
 func TestFaultInHereIsOneMalformedObject(t *testing.T) {
 	r := NewRedactor([]byte("key"))
-	n := NewNormaliser("v1", "Secret", Options{Redactor: r})
+	shape := NewShape(ShapeOptions{Secret: true}, r)
+	n := NewNormaliser("v1", "Secret", Options{Shape: func() *Shape { return shape }})
 	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"data":{"k":"djEtY2FuYXJ5"}}`)
 	line := []byte(`{"type":"ADDED","object":` + string(raw) + "}")
 	calls := map[string]func() *Malformed{

@@ -16,8 +16,6 @@
 //   - metadata.managedFields and the annotation
 //     kubectl.kubernetes.io/last-applied-configuration are dropped, and so is an annotations
 //     object that becomes empty.
-//   - In Secrets, a keyed hash ([Redactor]) replaces the values in data, stringData and
-//     annotations, except harmless annotations (redact.go).
 //   - White space outside of strings is dropped. So an object is one line, and the same object
 //     gives the same bytes, however a server prints it.
 //   - All other bytes stay: numbers, escapes, the order of keys.
@@ -26,8 +24,9 @@
 // ownerReferences), the same pass reads them (actor.go, owner.go). If either is not in the
 // form of the API server, it is unknown: a wrong name is worse than none.
 //
-// A [Shape] applies the rules of a resource in a second pass: it drops parts of the object,
-// and replaces values and parts of strings by the hash.
+// A [Shape] applies the rules of a resource in further passes. In Secrets, a keyed hash
+// ([Redactor]) replaces the values in data, stringData and annotations, except harmless annotations
+// (redact.go). Then the rules drop parts of the object, and replace values and parts of strings.
 //
 // # Malformed
 //

@@ -12,8 +12,7 @@ func TestExact(t *testing.T) {
 	const rest = `"metadata":{"managedFields":[{"manager":"a"}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","b":"c"},` +
 		`"name":"a","uid":"u","resourceVersion":"1"},"data":{"password":"aHVudGVyMg=="},"stringData":{"c":"d"}}`
 	n := frame.NewNormaliser("v1", "Secret", frame.Options{
-		Redactor: frame.NewRedactor([]byte("key")), Exact: true,
-		Wants: func(string) bool { return true }, Shape: func() *frame.Shape { return nil },
+		Exact: true, Wants: func(string) bool { return true }, Shape: func() *frame.Shape { return nil },
 	})
 	o, err := n.Normalise([]byte("{" + rest))
 	if err != nil {
@@ -26,7 +25,7 @@ func TestExact(t *testing.T) {
 
 // TestExactMalformed: the report about a Secret holds no bytes of it.
 func TestExactMalformed(t *testing.T) {
-	_, err := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key")), Exact: true}).Normalise([]byte(`{"data":{"password":"aHVudGVyMg=="}}`))
+	_, err := frame.NewNormaliser("v1", "Secret", frame.Options{Exact: true}).Normalise([]byte(`{"data":{"password":"aHVudGVyMg=="}}`))
 	bad, ok := err.(*frame.Malformed) //nolint:errorlint // always that type
 	if !ok || bad.Raw != nil {
 		t.Errorf("error %#v, want a Malformed without bytes", err)

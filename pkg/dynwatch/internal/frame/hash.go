@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
@@ -39,18 +38,6 @@ type Redactor struct {
 // beside those that always do.
 func NewRedactor(key []byte, plain ...string) *Redactor {
 	return &Redactor{key: bytes.Clone(key), plain: newKeys(append(plainAnnotations(), plain...)...)}
-}
-
-// redact appends the string that replaces a value, given as it stands in the
-// object o: redactedSize bytes.
-func (r *Redactor) redact(dst []byte, o Object, s *jsonscan.Secret, value []byte) []byte {
-	kind := "whole"
-	if !s.Whole {
-		kind = "value"
-		value, _ = jsonend.Decode(value)
-	}
-	dst = r.hash(append(dst, '"'), o, kind, s.Field, s.Key, value)
-	return append(dst, '"')
 }
 
 // hash appends the text that stands for a value of the kind at a place in the object o:
@@ -85,16 +72,16 @@ func made(text []byte) bool {
 // hide appends the object to dst, its values replaced. With again, what is a hash
 // already stays.
 func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
-	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) []byte {
+	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) ([]byte, bool) {
 		kind, value := "json", m.Value
 		if text, ok := jsonend.Decode(m.Value); ok {
 			kind, value = "text", text
 		}
 		if again && kind == "text" && made(value) {
-			return append(dst, m.Value...)
+			return append(dst, m.Value...), true
 		}
 		dst = s.redactor.hash(append(dst, '"'), o, kind, string(m.Location), "", value)
-		return append(dst, '"')
+		return append(dst, '"'), true
 	}}
 	if len(s.patterns) > 0 {
 		left := newBudget()

@@ -17,8 +17,8 @@ type Malformed struct {
 	Reason string
 	// Size is the object's size in bytes, as far as it was found.
 	Size int
-	// Raw is a copy of the object, at most its first 64 KiB; nil for Secrets, and where
-	// a shape says that not all of it may show.
+	// Raw is a copy of the object, at most its first 64 KiB; nil with
+	// [Options.Exact], as it may be a Secret, and where a shape says that not all of it may show.
 	Raw []byte
 }
 
@@ -35,7 +35,7 @@ func (p *pass) malformed(raw []byte, reason string) *Malformed {
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Reason: reason, Size: len(raw),
 	}
-	if !p.secret && !p.shape.changes() {
+	if !p.exact && !p.shape.changes() {
 		m.Raw = bytes.Clone(raw[:min(len(raw), maxRaw)])
 	}
 	return m

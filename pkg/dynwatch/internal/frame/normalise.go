@@ -33,10 +33,8 @@ type Object struct {
 
 // Options say how objects are normalised. Its functions must be safe for concurrent use.
 type Options struct {
-	// Redactor says that the objects are Secrets; nil, that they are not.
-	Redactor *Redactor
-	// Exact says that nothing of an object is dropped or hashed: managedFields, the
-	// last-applied annotation and the values of Secrets stay. An object of another kind
+	// Exact says that nothing of an object is dropped: managedFields and the last-applied
+	// annotation stay. An object of another kind
 	// than that of the resource is malformed.
 	Exact bool
 	// Wants reports whether objects of a namespace are rendered, nil for all. The Data of
@@ -108,10 +106,7 @@ func (n *Normaliser) begin(data []byte) *pass {
 	if !ok {
 		p = new(pass)
 	}
-	p.Data, p.secret, p.exact = data, n.Redactor != nil, n.Exact
-	if p.secret {
-		p.plain = &n.Redactor.plain
-	}
+	p.Data, p.exact = data, n.Exact
 	if n.Shape != nil {
 		p.shape = n.Shape()
 	}
@@ -170,29 +165,24 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 	}
 	from++ // the brace is in the prefix
 	if p.shape.changes() {
-		p.buffers.object = n.render(p.buffers.object[:0], p, edits, *o, from, end)
+		p.buffers.object = n.render(p.buffers.object[:0], p, edits, from, end)
 		p.shape.data(&p.buffers, o, m)
 		return
 	}
 	size := len(n.prefix) + end - from + event.DataOverhead
 	for _, e := range edits {
-		if size -= e.To - e.From; e.Secret != nil {
-			size += redactedSize
-		}
+		size -= e.To - e.From
 	}
 	head := event.OpenData(m.room(size))
-	o.Data = n.render(head, p, edits, *o, from, end)
+	o.Data = n.render(head, p, edits, from, end)
 }
 
 // render appends the object to dst: what is not in the prefix is p.data[from:end], with
-// its edits made.
-func (n *Normaliser) render(dst []byte, p *pass, edits []jsonscan.Edit, o Object, from, end int) []byte {
+// its edits left out.
+func (n *Normaliser) render(dst []byte, p *pass, edits []jsonscan.Edit, from, end int) []byte {
 	dst = append(dst, n.prefix...)
 	for _, e := range edits {
 		dst = append(dst, p.Data[from:e.From]...)
-		if e.Secret != nil {
-			dst = n.Redactor.redact(dst, o, e.Secret, p.Data[e.From:e.To])
-		}
 		from = e.To
 	}
 	return append(dst, p.Data[from:end]...)

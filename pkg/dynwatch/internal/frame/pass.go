@@ -19,8 +19,6 @@ const (
 	apiVersionMember member = 1 << iota
 	kindMember
 	metadataMember
-	dataMember
-	stringDataMember
 	namespaceMember
 	nameMember
 	uidMember
@@ -33,12 +31,7 @@ const (
 // pass is one way through one object: the scanner, and what it met.
 type pass struct {
 	jsonscan.Scanner
-	// secret says that the values of data and stringData are to be replaced, and those of
-	// annotations, but for plain.
-	secret bool
-	plain  *keys
-	// exact says that nothing of metadata is cut out, that nothing is replaced, and that
-	// apiVersion and kind are read.
+	// exact says that nothing of metadata is cut out, and that apiVersion and kind are read.
 	exact bool
 	// shape is what the object is brought into, nil for none, in the buffers.
 	shape   *Shape
@@ -97,16 +90,6 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 			return end, false
 		}
 		p.refuse("the metadata is not an object")
-	case "data":
-		if p.hides() {
-			p.meet(dataMember, "data")
-			return p.secrets(value, "data"), false
-		}
-	case "stringData":
-		if p.hides() {
-			p.meet(stringDataMember, "stringData")
-			return p.secrets(value, "stringData"), false
-		}
 	}
 	return p.Value(value, 1), false
 }
@@ -147,26 +130,17 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 			cut := (p.met&^before)&lastAppliedMember != 0
 			return end, cut && kept == 0 && !p.exact
 		}
-		if p.hides() && !p.opens(value, 'n') {
-			return p.hideAnnotation(nil, value), false
-		}
 	}
 	return p.Value(value, 2), false
 }
 
 func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
 	if string(key) != lastApplied {
-		if p.hides() && !p.plain.has(key) {
-			return p.hideAnnotation(key, value), false
-		}
 		return p.Value(value, 3), false
 	}
 	p.meet(lastAppliedMember, "the annotation "+lastApplied)
 	return p.Value(value, 3), !p.exact
 }
-
-// hides reports whether the values of a Secret are replaced.
-func (p *pass) hides() bool { return p.secret && !p.exact }
 
 // opens reports whether the value at i begins with c.
 func (p *pass) opens(i int, c byte) bool { return i < len(p.Data) && p.Data[i] == c }

@@ -35,7 +35,7 @@ func TestRandomStreams(t *testing.T) {
 			redactor = frame.NewRedactor([]byte("key"))
 		}
 		objects, stream := g.stream()
-		got := watchBytes(t, &chunks{g, stream}, frame.NewNormaliser("v1", "Kind", frame.Options{Redactor: redactor}))
+		got := watchBytes(t, &chunks{g, stream}, frame.NewNormaliser("v1", "Kind", hiding(redactor)))
 		if len(got) != len(objects) {
 			t.Fatalf("seed %d/%d: %d of %d frames: %q", base, i, len(got), len(objects), summaries(got))
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
@@ -73,70 +72,49 @@ func (k *keys) has(key []byte) bool {
 	return named || slices.ContainsFunc(k.prefixes, func(prefix string) bool { return strings.HasPrefix(string(key), prefix) })
 }
 
-// hideAnnotation marks the value of a Secret's annotation at i as one to replace.
-func (p *pass) hideAnnotation(key []byte, i int) int {
-	end := p.Value(i, 3)
-	if end != jsonscan.None {
-		p.Drop(i, end, &jsonscan.Secret{Field: annotationsField, Key: string(key), Whole: p.Data[i] != '"'})
-	}
-	return end
-}
-
-// secrets checks a Secret's data or stringData and marks every value in it as one
-// to replace, or the whole if it is not an object of strings.
-func (p *pass) secrets(i int, field string) int {
-	if !p.opens(i, '{') {
-		end := p.Value(i, 1)
-		if end != jsonscan.None {
-			p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
-		}
-		return end
-	}
-	strange := false
-	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
-		end := p.Value(value, 2)
-		if end != jsonscan.None && p.Data[value] != '"' {
-			strange = true
-		} else if end != jsonscan.None {
-			p.Drop(value, end, &jsonscan.Secret{Field: field, Key: string(key)})
-		}
-		return end, false
-	})
-	if strange && end != jsonscan.None {
-		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
-	}
-	return end
-}
-
 // annotationsField is that of annotations in the hash of a value.
 const annotationsField = "metadata.annotations"
 
 // secretFields are the members of a Secret whose values are replaced.
-func secretFields() []string { return []string{annotationsField, "data", "stringData"} }
+func secretFields() [3]string { return [...]string{annotationsField, "data", "stringData"} }
 
-// secretSet leads to these values.
+// secretSet leads to each of these fields, and then to the values in it.
 func secretSet() *fieldpath.Set {
 	var paths []fieldpath.Path
 	for _, field := range secretFields() {
-		path, _ := fieldpath.Parse(field + ".*") // is a path
-		paths = append(paths, path)
+		outer, _ := fieldpath.Parse(field)        // is a path
+		inner, _ := fieldpath.Parse(field + ".*") // likewise
+		paths = append(paths, outer, inner)
 	}
 	return fieldpath.NewSet(paths...)
 }
 
-// hideSecret returns a Secret of the log with the values replaced that show in it, as earlier
-// settings let them: an annotation that was a plain one, for example.
-func (s *Shape) hideSecret(object []byte, o Object) []byte {
-	r := fieldpath.Rewriter{Set: s.secret, Replace: func(dst []byte, m fieldpath.Match) []byte {
-		field := secretFields()[m.Path]
-		key := m.Location[len(fieldpath.Location(strings.Split(field, ".")...)):]
-		_, length := binary.Uvarint(key)
-		key = key[length:]
-		text, is := jsonend.Decode(m.Value)
-		if is && made(text) || field == annotationsField && s.redactor.plain.has(key) {
-			return append(dst, m.Value...)
+// hideSecret appends a Secret to dst, its values replaced: a field that is not an object as a whole.
+// With again, what is a hash already stays. Otherwise it replaces in a Secret of the log what
+// earlier settings let show: an annotation that was a plain one, for example.
+func (s *Shape) hideSecret(dst, object []byte, o Object, again bool) []byte {
+	r := fieldpath.Rewriter{Set: s.secret, Replace: func(dst []byte, m fieldpath.Match) ([]byte, bool) {
+		field, inner := secretFields()[m.Path/2], m.Path%2 == 1
+		kind, key, value := "whole", []byte(nil), m.Value
+		text, isText := jsonend.Decode(m.Value)
+		switch {
+		case inner:
+			key = m.Location[len(field)+1:] // each key of a location has a byte before it, as with dots
+			_, length := binary.Uvarint(key)
+			if key = key[length:]; field == annotationsField && s.redactor.plain.has(key) {
+				return dst, false
+			}
+			if isText {
+				kind, value = "value", text
+			}
+		case m.Value[0] == '{', m.Value[0] == 'n':
+			return dst, false
 		}
-		return s.redactor.redact(dst, o, &jsonscan.Secret{Field: field, Key: string(key), Whole: !is}, m.Value)
+		if again && isText && made(text) {
+			return dst, false
+		}
+		dst = s.redactor.hash(append(dst, '"'), o, kind, field, string(key), value)
+		return append(dst, '"'), true
 	}}
-	return r.Append(nil, object)
+	return r.Append(dst, object)
 }

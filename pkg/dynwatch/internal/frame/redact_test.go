@@ -9,6 +9,15 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
+// hiding are the options for Secrets, or for other objects without a redactor.
+func hiding(r *frame.Redactor) frame.Options {
+	if r == nil {
+		return frame.Options{}
+	}
+	shape := frame.NewShape(frame.ShapeOptions{Secret: true}, r)
+	return frame.Options{Shape: func() *frame.Shape { return shape }}
+}
+
 // TestSecretAgain: a Secret of the log that was written with more plain annotations becomes what
 // it is with the present ones. Hashes stay.
 func TestSecretAgain(t *testing.T) {
@@ -16,7 +25,7 @@ func TestSecretAgain(t *testing.T) {
 		`{"plain":"canary","\u006fwn":"can\u0061ry","helm.sh/hook":"stays","hashed":"canary"}},"data":{"k":"canary"},"spec":{"data":"stays"}}`)
 	read := func(plain ...string) ([]byte, *frame.Shape) {
 		r := frame.NewRedactor([]byte("key"), plain...)
-		o, err := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: r}).Normalise(raw)
+		o, err := frame.NewNormaliser("v1", "Secret", hiding(r)).Normalise(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +60,7 @@ func TestSecretAnnotations(t *testing.T) {
 		"null":                {`null`, `null`},
 		"escaped key":         {`{"helm.sh/ho\u006fk":"post","\u0078":"canary"}`, `{"helm.sh/ho\u006fk":"post","\u0078":"#"}`},
 	}
-	n := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key"), "mine.example.com/*", "own")})
+	n := frame.NewNormaliser("v1", "Secret", hiding(frame.NewRedactor([]byte("key"), "mine.example.com/*", "own")))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o, err := n.Normalise([]byte(`{"metadata":{` + identity + `,"annotations":` + c.annotations + `}}`))

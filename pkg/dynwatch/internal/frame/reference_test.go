@@ -51,7 +51,7 @@ func (r reference) normalise(raw []byte) (namespace, name, uid string, rv uint64
 		return refuse(err.Error())
 	}
 	top := members(compact.Bytes())
-	if duplicate(top, "apiVersion", "kind", "metadata") || r.secret && duplicate(top, "data", "stringData") {
+	if duplicate(top, "apiVersion", "kind", "metadata") {
 		return refuse("duplicate")
 	}
 	metadata, ok := decoded["metadata"].(map[string]any)
@@ -128,16 +128,21 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // hashed replaces what a Secret's data holds.
 func hashed(raw json.RawMessage) json.RawMessage {
 	if raw[0] != '{' {
-		return json.RawMessage(`"<hash>"`)
+		return hashedWhole(raw)
 	}
 	all := members(raw)
 	for i := range all {
-		if all[i].value[0] != '"' {
-			return json.RawMessage(`"<hash>"`)
-		}
 		all[i].value = json.RawMessage(`"<hash>"`)
 	}
 	return object(all)
+}
+
+// hashedWhole replaces a field that is not an object.
+func hashedWhole(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return raw
+	}
+	return json.RawMessage(`"<hash>"`)
 }
 
 func duplicate(all []refMember, keys ...string) bool {

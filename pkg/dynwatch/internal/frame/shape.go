@@ -27,7 +27,7 @@ type Shape struct {
 	identity [][]byte
 	// actor and owner say what is read of an object beside what goes into its Data.
 	actor, owner bool
-	// secret leads to the values of Secrets that are replaced, nil for other objects.
+	// secret leads to what is replaced in Secrets, nil for other objects.
 	secret *fieldpath.Set
 }
 
@@ -98,7 +98,9 @@ func (s *Shape) asksActor() bool { return s != nil && s.actor }
 func (s *Shape) AsksOwner() bool { return s != nil && s.owner }
 
 // changes reports whether objects are not what they are in the normaliser's view.
-func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.redacts()) }
+func (s *Shape) changes() bool {
+	return s != nil && (s.projection != nil || s.redacts() || s.secret != nil)
+}
 
 // redacts reports whether the objects have values that must not show.
 func (s *Shape) redacts() bool { return s != nil && s.redact != nil }
@@ -117,7 +119,7 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 		object = s.hide(nil, object, Object{Namespace: namespace, Name: name}, true)
 	}
 	if s.secret != nil {
-		object = s.hideSecret(object, Object{Namespace: namespace, Name: name})
+		object = s.hideSecret(nil, object, Object{Namespace: namespace, Name: name}, true)
 	}
 	return object
 }
@@ -125,6 +127,9 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 // data renders the beginning of an event's data, given the normalised object o in
 // scratch.
 func (s *Shape) data(b *buffers, o *Object, m *Memory) {
+	if s.secret != nil {
+		b.swap(s.hideSecret(b.spare[:0], b.object, *o, false))
+	}
 	if s.projection != nil {
 		b.swap(s.projection.Append(b.spare[:0], b.object))
 	}

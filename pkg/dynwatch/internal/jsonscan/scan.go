@@ -8,21 +8,10 @@ const maxDepth = 10_000
 // None is the index that a scanner's methods return after a fault.
 const None = -1
 
-// Secret is one value to replace.
-type Secret struct {
-	// Field is "data", "stringData" or "metadata.annotations", Key the decoded key in it.
-	Field, Key string
-	// Whole replaces the whole field, which is not an object of strings.
-	Whole bool
-}
+// Edit drops Data[From:To].
+type Edit struct{ From, To int }
 
-// Edit replaces Data[From:To] by nothing, or by the hash of a secret.
-type Edit struct {
-	From, To int
-	Secret   *Secret
-}
-
-// Scanner checks JSON against its grammar (RFC 8259) and notes what to change in
+// Scanner checks JSON against its grammar (RFC 8259) and notes what to drop from
 // it. Its methods take the index where a part begins and return the index behind the part, or
 // [None] after a fault; they return None for None.
 type Scanner struct {
@@ -76,10 +65,10 @@ func (s *Scanner) space(i int) int {
 	return i
 }
 
-// Drop replaces Data[from:to] by nothing, or by the hash of a secret, and drops the edits inside.
-func (s *Scanner) Drop(from, to int, replacement *Secret) {
+// Drop drops Data[from:to], and with it the edits inside.
+func (s *Scanner) Drop(from, to int) {
 	s.Forget(from)
-	s.Edits = append(s.Edits, Edit{From: from, To: to, Secret: replacement})
+	s.Edits = append(s.Edits, Edit{From: from, To: to})
 }
 
 // Forget takes back the edits at and after from.

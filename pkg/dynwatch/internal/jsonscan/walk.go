@@ -34,14 +34,14 @@ func (s *Scanner) Walk(i int, visit visitor) (end, kept int) {
 			last = behind
 			kept++
 		case kept > 0 || c == '}': // with the comma before it, if there is one
-			s.Drop(last, i, nil)
+			s.Drop(last, i)
 			last = i
 		}
 		if c == ',' {
 			next = s.Skip(next)
 		}
 		if drop && kept == 0 && c == ',' { // with the comma behind it
-			s.Drop(last, next, nil)
+			s.Drop(last, next)
 			last = next
 		}
 		if c == '}' {

@@ -72,7 +72,7 @@ func (t *Target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := t.Spec.Source(r, t.Clients, t.Redactor, t.Shape, t.Coverage.Filter)
+	s, err := t.Spec.Source(r, t.Clients, t.Shape, t.Coverage.Filter)
 	if err == nil {
 		t.use(s, r)
 	}
@@ -155,7 +155,7 @@ func (t *Target) look(ctx context.Context) error {
 	}
 	var s *listwatch.Source
 	if err == nil {
-		s, err = t.Spec.Source(r, t.Clients, t.Redactor, t.Shape, t.Coverage.Filter)
+		s, err = t.Spec.Source(r, t.Clients, t.Shape, t.Coverage.Filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.

@@ -75,11 +75,8 @@ func (s Spec) Shown() emit.Content {
 
 // Source makes the source of a resource as a target wants it. Its objects come in the
 // shape that shape returns at the time; a nil filter lets all through.
-func (s Spec) Source(r catalog.Resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *selection.Filter) (*listwatch.Source, error) {
-	if !s.secrets() {
-		redactor = nil // there is nothing to hide but what the shape does
-	}
-	o := listwatch.Options{Clients: c, Options: frame.Options{Redactor: redactor, Exact: s.Exact, Shape: shape}, Covers: f.Covers}
+func (s Spec) Source(r catalog.Resolved, c *kube.Clients, shape func() *frame.Shape, f *selection.Filter) (*listwatch.Source, error) {
+	o := listwatch.Options{Clients: c, Options: frame.Options{Exact: s.Exact, Shape: shape}, Covers: f.Covers}
 	if f != nil {
 		o.Wants = f.Wants
 	}

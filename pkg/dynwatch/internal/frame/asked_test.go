@@ -91,7 +91,6 @@ func TestOwner(t *testing.T) {
 		"an object":                {`,"ownerReferences":` + set, nil},
 		"one that is none":         {`,"ownerReferences":[` + set + `,7]`, nil},
 		"two controllers":          {`,"ownerReferences":[` + set + `,` + set + `]`, nil},
-		"twice":                    {`,"ownerReferences":[` + set + `],"ownerReferences":[` + set + `]`, nil},
 		"a uid twice":              {`,"ownerReferences":[` + strings.Replace(set, `"uid"`, `"uid":"x","uid"`, 1) + `]`, nil},
 		"a controller twice":       {`,"ownerReferences":[` + strings.Replace(set, `"uid"`, `"controller":false,"uid"`, 1) + `]`, nil},
 		"a name that is none":      {`,"ownerReferences":[` + strings.Replace(set, `"web-1"`, `7`, 1) + `]`, nil},

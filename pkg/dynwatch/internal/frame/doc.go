@@ -21,7 +21,7 @@
 //   - All other bytes stay: numbers, escapes, the order of keys.
 //
 // If a shape needs the last field manager (from managedFields) or the controller (from
-// ownerReferences), the same pass reads them (actor.go, owner.go). If either is not in the
+// ownerReferences), the same pass reads them (asked.go). If either is not in the
 // form of the API server, it is unknown: a wrong name is worse than none.
 //
 // A [Shape] applies the rules of a resource in further passes. In Secrets, a keyed hash

@@ -67,6 +67,7 @@ func TestMalformed(t *testing.T) {
 		"TwoUIDs":       {head + `,"u\u0069d":"v"}}`, known, "the object has metadata.uid twice"},
 		"TwoMetadata":   {head + `},"metadata":{}}`, known, "the object has metadata twice"},
 		"TwoManaged":    {head + `,"managedFields":[],"managedFields":[]}}`, known, "the object has metadata.managedFields twice"},
+		"TwoOwners":     {head + `,"ownerReferences":[],"ownerReferences":[]}}`, known, "the object has metadata.ownerReferences twice"},
 		"NoMetadata":    {`{}`, frame.Malformed{}, "the object has no metadata"},
 		"ListMetadata":  {`{"metadata":[]}`, frame.Malformed{}, "the metadata is not an object"},
 		"NotUTF8":       {head + "},\"spec\":\"\xed\xa0\x80\"}", known, "invalid JSON: a string is not valid UTF-8 at byte 84"},

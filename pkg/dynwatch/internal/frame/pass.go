@@ -26,6 +26,7 @@ const (
 	managedFieldsMember
 	annotationsMember
 	lastAppliedMember
+	ownerReferencesMember
 )
 
 // pass is one way through one object: the scanner, and what it met.
@@ -43,9 +44,9 @@ type pass struct {
 	namespace, name, uid []byte // decoded; may alias data
 	apiVersion, kind     []byte // the same
 	resourceVersion      uint64
-	// actor and owner are read where the shape asks for them.
-	actor actor
-	owner owner
+	// writer and controller are read where the shape asks for them: the newest of managedFields,
+	// and the controller of ownerReferences. Both are empty if it is not known which one that is.
+	writer, controller entry
 }
 
 // refuse notes the first reason. The pass goes on: the object's end must be found
@@ -121,6 +122,7 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 		p.meet(managedFieldsMember, "metadata.managedFields")
 		return p.managedFields(value), !p.exact
 	case "ownerReferences":
+		p.meet(ownerReferencesMember, "metadata.ownerReferences")
 		return p.ownerReferences(value), false
 	case "annotations":
 		p.meet(annotationsMember, "metadata.annotations")
@@ -237,7 +239,7 @@ func (p *pass) object(m *Memory) Object {
 		Namespace:       block[id : id+len(p.namespace)],
 		Name:            block[id+len(p.namespace):],
 		ResourceVersion: p.resourceVersion,
-		Actor:           p.actor.value(),
-		Owner:           p.owner.value(),
+		Actor:           p.actor(),
+		Owner:           p.owner(),
 	}
 }

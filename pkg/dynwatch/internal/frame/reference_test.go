@@ -89,7 +89,7 @@ func (r reference) normalise(raw []byte) (namespace, name, uid string, rv uint64
 
 func (r reference) metadata(raw json.RawMessage) (json.RawMessage, error) {
 	all := members(raw)
-	if duplicate(all, "namespace", "name", "uid", "resourceVersion", "managedFields", "annotations") {
+	if duplicate(all, "namespace", "name", "uid", "resourceVersion", "managedFields", "annotations", "ownerReferences") {
 		return nil, errors.New("duplicate in metadata")
 	}
 	var kept []refMember

@@ -47,16 +47,7 @@ type checker struct{ *reading }
 func (r *reading) config(body []byte, over []override) (*config.Config, error) {
 	c := config.Defaults()
 	c.Path, c.Sum, c.Places = r.File, sha256.Sum256(body), r.places
-	root := reflect.ValueOf(c).Elem()
-	file := r.mapping(body)
-	if file != nil {
-		r.places[""] = file.At
-		r.object(file, "", root)
-	}
-	r.override(root, over)
-	if file != nil {
-		(&checker{r}).check(c)
-	}
+	r.fill(c, body, over)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
@@ -65,13 +56,21 @@ func (r *reading) config(body []byte, over []override) (*config.Config, error) {
 	return c, nil
 }
 
-// mapping returns the mapping that the file is, or nil if it is none.
-func (r *reading) mapping(body []byte) *node {
-	n := r.Root(body)
-	if n == nil || n.Kind == kindBroken || !r.isMapping(n, "", config.Keys(config.FieldsOf(reflect.ValueOf(&config.Config{}).Elem()))) {
-		return nil
+// fill decodes body and what is over it into c, and checks it. It reports whether body is a mapping; if not, only
+// what is over it is in c, and c is not checked.
+func (r *reading) fill(c *config.Config, body []byte, over []override) bool {
+	root := reflect.ValueOf(c).Elem()
+	file := r.Root(body)
+	ok := file != nil && file.Kind != kindBroken && r.isMapping(file, "", config.Keys(config.FieldsOf(root)))
+	if ok {
+		r.places[""] = file.At
+		r.object(file, "", root)
 	}
-	return n
+	r.override(root, over)
+	if ok {
+		(&checker{r}).check(c)
+	}
+	return ok
 }
 
 // fail notes a mistake in the value at path, wherever that came from.

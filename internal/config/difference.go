@@ -22,7 +22,8 @@ func (c *Config) Differences(next *Config) []Difference {
 	found := differ("resource", c.resourcesByName(), next.resourcesByName(), func(a, b Resource) bool { return reflect.DeepEqual(a, b) })
 	found = append(found, differ("sink", c.sinksByName(), next.sinksByName(), Sink.Same)...)
 	for key, same := range map[string]bool{
-		"resources": slices.Equal(c.orderOf(next), next.orderOf(c)), "log.level": c.Log.Level == next.Log.Level, "kubernetes.maxWatches": c.Kubernetes.MaxWatches == next.Kubernetes.MaxWatches,
+		"resources": slices.Equal(c.orderOf(next), next.orderOf(c)), "log.level": c.Log.Level == next.Log.Level,
+		"kubernetes.maxWatches": c.Kubernetes.MaxWatches == next.Kubernetes.MaxWatches,
 	} {
 		if !same {
 			found = append(found, Difference{"key", key, "changed"})
@@ -59,41 +60,21 @@ func (c *Config) resourcesByName() map[string]Resource {
 	all := make(map[string]Resource)
 	for _, r := range c.Resources {
 		r.Pos = Pos{}
-		for _, list := range []*[]string{
-			&r.Namespaces, &r.ExcludeNamespaces, &r.ExcludeResources, &r.Keep, &r.Omit, &r.Redact,
-		} {
-			if len(*list) == 0 {
-				*list = nil // an empty list means the same as none
-			}
-		}
 		all[KubectlName(r.Group, r.Resource)] = r
 	}
 	return all
 }
 
-// orderOf are the names of the entries that the other config has as well, in an order that
-// differs if a reload changes what informd watches: the wildcards in their order, because the
-// first one that matches a resource takes it, then the other entries by plural name. Of two
-// entries with one plural name, such as events and events.events.k8s.io, the API server may
-// have one storage, and informd watches the first.
-func (c *Config) orderOf(other *Config) []string {
+// orderOf are the names of the entries that the other config has as well, in their order: the first wildcard that
+// matches a resource takes it, and of two names of one storage, such as events and events.events.k8s.io, informd
+// watches the first.
+func (c *Config) orderOf(other *Config) (names []string) {
 	known := other.resourcesByName()
-	var common []Resource
 	for _, r := range c.Resources {
-		if _, ok := known[KubectlName(r.Group, r.Resource)]; ok {
-			common = append(common, r)
+		name := KubectlName(r.Group, r.Resource)
+		if _, ok := known[name]; ok {
+			names = append(names, name)
 		}
-	}
-	plural := func(r Resource) string {
-		if r.Wildcard() {
-			return ""
-		}
-		return r.Resource
-	}
-	slices.SortStableFunc(common, func(a, b Resource) int { return cmp.Compare(plural(a), plural(b)) })
-	names := make([]string, len(common))
-	for i, r := range common {
-		names[i] = KubectlName(r.Group, r.Resource)
 	}
 	return names
 }

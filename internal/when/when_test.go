@@ -104,6 +104,8 @@ func TestMistakes(t *testing.T) {
 		`(`:                                     `1:2 Syntax error: mismatched input '<EOF>'`,
 		`1 == "a"`:                              `1:3 found no matching overload for '_==_' applied to '(int, string)'`,
 		`object.x.matches("[")`:                 `1:18 invalid matches argument`,
+		`object.x.matches(object.y)`:            `1:24 the pattern of matches must be a text in quotes`,
+		`matches("a", "b" + "c")`:               `1:18 the pattern of matches must be a text in quotes`,
 		`duration("x") == duration("1s")`:       `1:10 invalid duration argument`,
 		`"text"`:                                `1:1 must come to true or false, not to a value of type string`,
 		`{"a": 1}`:                              `1:1 must come to true or false, not to a value of type map(string, int)`,
@@ -154,8 +156,7 @@ func TestFailures(t *testing.T) {
 		`object.data.password`:                         "1:1: the result is neither true nor false",
 		`true &&
   object.nothing`: "2:9: no such key",
-		`sets.contains(lists.range(1000), lists.range(1000))`:         "1:1: the cost is over the limit of 100000",
-		`object.data.password.find(object.data.password + "[") == ""`: "1:26: a value that does not fit",
+		`sets.contains(lists.range(1000), lists.range(1000))`: "1:1: the cost is over the limit of 100000",
 	} {
 		var decoded any
 		_, err := compile(t, text).Holds(e, &decoded)
@@ -197,9 +198,7 @@ func TestExpensivePatterns(t *testing.T) {
 		`object.data.x.find(` + large + `) == "z"`,
 		`object.data.x.findAll(` + large + `).size() == 1`,
 		`object.data.most.findAll("a*b|a").size() == 1`,
-		`object.data.x.matches(` + large + ` + "z")`,
 		`object.data.list.all(i, !object.data.part.matches(` + large + `))`,
-		`object.data.list.all(i, !object.data.part.matches(` + large + ` + string(i)))`,
 	} {
 		started := time.Now()
 		var decoded any
@@ -271,7 +270,7 @@ func FuzzHolds(f *testing.F) {
 		`object.metadata.labels.app == "web" && object.status.phase != "Failed"`,
 		`has(object.spec.containers) && object.spec.containers.all(c, has(c.resources) && quantity(c.resources.limits.memory).isLessThan(quantity("1Gi")))`,
 		`object == object.spec || object.spec in object.list`,
-		`object.all(k, v, string(v).matches(k))`,
+		`object.all(k, v, string(v).matches("^(a|b)*$"))`,
 		`object.?status.?conditions.orValue([]).filter(c, c.type == "Ready").map(c, c.status).includes("True")`,
 		`object.list.sum() > 1 || object.list.sort() == object.list.distinct() || object.list.max() == object.list.flatten().min()`,
 		`"%s %d".format([object, object.n]).contains(object.name) || sets.contains(object.list, object.list)`,

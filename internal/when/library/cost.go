@@ -15,8 +15,6 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 	kubernetes "k8s.io/apiserver/pkg/cel/library"
-
-	"github.com/informd/informd/internal/search"
 )
 
 // ErrTooDear is the message of a call that is not made because it alone would cost
@@ -28,7 +26,7 @@ const ErrTooDear = "the call costs more than the limit"
 // CEL charges a call when it is done; those of which a single one may take hours or
 // gigabytes are charged before.
 func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
-	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}, programs: &programs{sizes: map[string]int{}}}
+	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}, steps: new(sync.Map)}
 	for name, function := range env.Functions() {
 		if _, guarded := g.cost(name); !guarded {
 			continue
@@ -39,16 +37,13 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 		}
 		for _, o := range overloads {
 			g.calls[name+" "+o.Operator] = variadic(o)
-			if name == "findAll" {
-				g.calls[name+" "+o.Operator] = findAllOf
-			}
 		}
 	}
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostLimit(limit),
 		cel.InterruptCheckFrequency(interruptEvery),
-		cel.CostTracking(costs{new(kubernetes.CostEstimator), g.programs}),
+		cel.CostTracking(costs{new(kubernetes.CostEstimator), g.steps}),
 		cel.CostTrackerOptions(
 			interpreter.PresenceTestHasCost(false),
 			// CEL's own panic if the list could not be had.
@@ -91,7 +86,7 @@ func charge(cost float64) *uint64 {
 // costs charges calls as Kubernetes does. Of those that search in a text it knows more.
 type costs struct {
 	*kubernetes.CostEstimator
-	programs *programs
+	steps *sync.Map // of the programs of regular expressions, by their text
 }
 
 func (c costs) CallCost(function, overload string, values []ref.Val, result ref.Val) *uint64 {
@@ -101,7 +96,10 @@ func (c costs) CallCost(function, overload string, values []ref.Val, result ref.
 			return charge(locating(values))
 		}
 	case "matches", "find", "findAll":
-		return charge(searching(values[0], values[1], c.programs.size(values[1])))
+		pattern, _ := values[1].(types.String)
+		steps, _ := c.steps.Load(string(pattern))
+		known, _ := steps.(int)
+		return charge(searching(values[0], values[1], known))
 	}
 	return c.CostEstimator.CallCost(function, overload, values, result)
 }
@@ -117,57 +115,21 @@ func size(value ref.Val) float64 {
 }
 
 // searching is the cost of matching with a program of that many steps: the pattern may be
-// shorter than its program. With 0 steps it is the cost that CEL has for a pattern.
+// shorter than its program.
 func searching(text, expression ref.Val, steps int) float64 {
 	const always = 2 // steps that every program has
 	most := math.Max(math.Ceil(size(expression)*common.RegexStringLengthCostFactor), math.Ceil(float64(steps-always)*common.RegexStringLengthCostFactor))
 	return math.Ceil((1+size(text))*common.StringTraversalCostFactor) * most
 }
 
-// maxPrograms bounds how many programs are known by their size.
-const maxPrograms = 256
-
-// programs knows the sizes of the programs of regular expressions. It is safe for
-// concurrent use.
-type programs struct {
-	mu    sync.Mutex
-	sizes map[string]int
-}
-
-// size returns the number of steps of a pattern's program, more than any limit allows if
-// it is too large.
-func (p *programs) size(pattern ref.Val) int {
-	text, ok := pattern.Value().(string)
-	if !ok {
-		return 0
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n, ok := p.sizes[text]; ok {
-		return n
-	}
-	n, err := search.Size(text)
-	if err != nil && n > 0 {
-		n = math.MaxInt32
-	}
-	if len(p.sizes) >= maxPrograms {
-		clear(p.sizes)
-	}
-	p.sizes[text] = n
-	return n
-}
-
 // guard keeps calls that are too dear from being made.
 type guard struct {
 	limit uint64
 	// calls are the functions, by name and overload.
-	calls    map[string]functions.FunctionOp
-	programs *programs
+	calls map[string]functions.FunctionOp
+	// steps are those of costs.
+	steps *sync.Map
 }
-
-// compiling is the cost of a character of a regular expression that is not in the
-// expression itself.
-const compiling = 100
 
 // cost returns how to find out what a call will cost.
 func (g guard) cost(function string) (before func(values []ref.Val) float64, guarded bool) {
@@ -182,14 +144,6 @@ func (g guard) cost(function string) (before func(values []ref.Val) float64, gua
 		return flattening, true
 	case "indexOf", "lastIndexOf":
 		return locating, true
-	case "matches", "find", "findAll":
-		return func(v []ref.Val) float64 {
-			cost := searching(v[0], v[1], 0) + compiling*size(v[1])
-			if cost > float64(g.limit) {
-				return cost // without the work to compile it
-			}
-			return searching(v[0], v[1], g.programs.size(v[1])) + compiling*size(v[1])
-		}, true
 	case "replace":
 		return func(v []ref.Val) float64 {
 			text, _ := v[0].(types.String)
@@ -236,32 +190,11 @@ func (g guard) comparing(v []ref.Val) float64 {
 
 // flattening is the cost of copying items: those of a list in a list once for each level.
 func flattening(v []ref.Val) float64 {
-	depth, left := types.Int(1), maxWeighed
+	depth := types.IntOne
 	if len(v) > 1 {
 		depth, _ = v[1].(types.Int)
 	}
-	var flatten func(list traits.Lister, depth types.Int) (items, copied float64)
-	flatten = func(list traits.Lister, depth types.Int) (items, copied float64) {
-		for it := list.Iterator(); it.HasNext() == types.True; {
-			if left--; left < 0 {
-				return items, math.Inf(1)
-			}
-			inner, ok := it.Next().(traits.Lister)
-			if !ok || depth == 0 {
-				items++
-				continue
-			}
-			more, copies := flatten(inner, depth-1)
-			items, copied = items+more, copied+copies
-		}
-		return items, copied + items
-	}
-	list, ok := v[0].(traits.Lister)
-	if !ok || depth < 0 {
-		return 0
-	}
-	_, copied := flatten(list, depth)
-	return copied
+	return content(v[0]) * max(1, float64(depth))
 }
 
 const (
@@ -334,7 +267,7 @@ func (g guard) decorate(step interpreter.InterpretableV2) (interpreter.Interpret
 		return step, nil
 	}
 	before, guarded := g.cost(c.Function())
-	if !guarded || ofConstant(c) {
+	if !guarded {
 		return step, nil
 	}
 	do := g.calls[c.Function()+" "+c.OverloadID()]
@@ -353,15 +286,4 @@ func (g guard) decorate(step interpreter.InterpretableV2) (interpreter.Interpret
 		}
 		return types.NewErrFromString(ErrTooDear)
 	}), nil
-}
-
-// ofConstant reports whether the call is about a pattern that the expression has in
-// itself, which is compiled once.
-func ofConstant(c interpreter.InterpretableCall) bool {
-	switch c.Function() {
-	case "matches", "find", "findAll":
-		_, constant := c.Args()[1].(interpreter.InterpretableConst)
-		return constant
-	}
-	return false
 }

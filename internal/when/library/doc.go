@@ -4,7 +4,8 @@
 //
 // Admission policies judge objects that the API server has checked. Here the text of
 // an object may be hostile, so that the package adds what bounds a call: a cost that
-// is charged before the call, a time limit for searches, the size of a quantity.
+// is charged before the call, a time limit for searches, the size of a quantity. A regular
+// expression must be a literal.
 //
 // It does not compile or evaluate anything; package when does.
 package library
@@ -25,6 +26,7 @@ func Options() []cel.EnvOption {
 		ext.Network(), // those of Kubernetes, with an error in the config for a wrong address in it
 		kubernetes.Lists(kubernetes.ListsVersion(1)),
 		kubernetes.Regex(),
+		cel.ASTValidators(literalPatterns{}),
 		kubernetes.URLs(),
 		kubernetes.Quantity(),
 		kubernetes.Format(),

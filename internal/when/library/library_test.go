@@ -66,7 +66,6 @@ func TestFunctions(t *testing.T) {
 		`quantity("1e100").add(quantity("1e-100")).sub(quantity("1e100")) == quantity("1n")`,
 		`"abc 123".find("[0-9]+") == "123" && "abc 123".find("xyz") == "" && s.find("[a-z]+$") == "i"`,
 		`"123 abc 456".findAll("[0-9]+") == ["123", "456"] && "123 abc 456".findAll("[0-9]+", 1) == ["123"] && "123".findAll("xyz") == []`,
-		`"123 abc".find(s.find("[A-Z]") + "|[a-z]+") == "abc"`,
 		`[1, 2, 3].isSorted() && ["a", "b", "b"].isSorted() && ![2.0, 1.0].isSorted() && [1].isSorted() && list.isSorted()`,
 		`[1, 3].sum() == 4 && [1.0, 3.0].sum() == 4.0 && [duration("1m"), duration("1s")].sum() == duration("1m1s") && list.sum() == 7.5`,
 		`[1, 3].min() == 1 && [1, 3].max() == 3 && ["b", "a"].min() == "a" && list.max() == 3.5`,
@@ -99,7 +98,6 @@ func TestErrors(t *testing.T) {
 		`quantity("9999999999999999999999999999999999999G").asInteger() == 1`: "cannot convert value to integer",
 		`url("../relative").getHost() == ""`:                                  "URL parse error",
 		`list.min() == 1`:                                                     "min called on empty list",
-		`s.find(s) == ""`:                                                     "Illegal regex",
 		`quantity("2") == quantity("1").add(1)`:                               "no such overload",
 		`lists.range(100000).size() == 1`:                                     "exceeds maximum allowed",
 	} {
@@ -128,10 +126,7 @@ func TestDearCalls(t *testing.T) {
 		`sets.equivalent(list, list)`,
 		`sets.intersects(list, list)`,
 		`list.distinct().size() > 0`,
-		`"x".matches(s)`,
-		`"x".find(s) == ""`,
 		`s.substring(0, 50000).findAll("a(a*b)?").size() > 0`,
-		`s.substring(0, 50000).findAll("a(a*b)" + string(list[0]) + "?").size() > 0`,
 		`list.all(x, list.all(y, x + y >= 0))`,
 		`list.map(x, s + "b").size() > 0`,
 	} {

@@ -3,8 +3,11 @@ package library
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -37,20 +40,6 @@ func matches(pattern *regexp.Regexp, text string, _ int) ref.Val {
 	return types.Bool(pattern.MatchString(text))
 }
 
-// findAllOf is findAll with a pattern that is not in the expression itself. That of Kubernetes
-// searches without an end.
-func findAllOf(values ...ref.Val) ref.Val {
-	pattern, ok := values[1].Value().(string)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(values[1])
-	}
-	compiled, err := regexp.Compile(pattern)
-	if err != nil {
-		return types.NewErr("Illegal regex: %v", err)
-	}
-	return call(findAll, compiled, values)
-}
-
 func call(s function, pattern *regexp.Regexp, values []ref.Val) ref.Val {
 	text, ok := values[0].Value().(string)
 	if !ok {
@@ -79,6 +68,7 @@ func (g guard) constant(name, overload string, s function) *interpreter.RegexOpt
 			if err != nil {
 				return nil, fmt.Errorf("the regular expression is too large: %w", err)
 			}
+			g.steps.Store(pattern, steps)
 			return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
 				if searching(values[0], values[1], steps) > float64(g.limit) {
 					return types.NewErrFromString(ErrTooDear)
@@ -87,4 +77,26 @@ func (g guard) constant(name, overload string, s function) *interpreter.RegexOpt
 			}), nil
 		},
 	}
+}
+
+// literalPatterns refuses regular expressions that are not in the expression itself: the search for one that a
+// hostile object has may take hours.
+type literalPatterns struct{}
+
+func (literalPatterns) Name() string { return "informd.validator.literal_patterns" }
+
+func (literalPatterns) Validate(_ *cel.Env, _ cel.ValidatorConfig, a *ast.AST, issues *cel.Issues) {
+	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !slices.Contains([]string{"matches", "find", "findAll"}, e.AsCall().FunctionName()) {
+			return
+		}
+		c := e.AsCall()
+		pattern := c.Args()[0]
+		if !c.IsMemberFunction() {
+			pattern = c.Args()[1]
+		}
+		if pattern.Kind() != ast.LiteralKind {
+			issues.ReportErrorAtID(pattern.ID(), "the pattern of %s must be a text in quotes", c.FunctionName())
+		}
+	}))
 }

@@ -6,13 +6,9 @@ import (
 	"time"
 )
 
-const (
-	// dropTimeout bounds the dropping after the caller of Redeliver has gone away. The admin server has
-	// 10 s to write an answer after that.
-	dropTimeout = 4 * time.Second
-	// dropAtOnce is how many letters are dropped together: each drop waits for the disk.
-	dropAtOnce = 64
-)
+// dropTimeout bounds the dropping after the caller of Redeliver has gone away. The admin server has
+// 10 s to write an answer after that.
+const dropTimeout = 4 * time.Second
 
 // errComplete ends the reading of a box before its end.
 var errComplete = errors.New("all wanted dead letters were read")
@@ -42,7 +38,6 @@ func (r *Runner) Redeliver(ctx context.Context, numbers []uint64) (Redelivered, 
 	if errors.Is(err, errComplete) {
 		err = nil
 	}
-	err = errors.Join(err, d.drop(ctx))
 	return d.counts, err
 }
 
@@ -52,8 +47,6 @@ type redelivery struct {
 	// wanted are the numbers of the letters that are left. An event that is refused again is a
 	// new letter, which is not one of them.
 	wanted map[uint64]bool
-	// done are the numbers of those that the sink is done with, and that are not dropped yet.
-	done   []uint64
 	counts Redelivered
 }
 
@@ -90,22 +83,7 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 	default:
 		d.counts.Refused++
 	}
-	if d.done = append(d.done, k.Number); len(d.done) < dropAtOnce {
-		return nil
-	}
-	return d.drop(ctx)
-}
-
-// drop drops the letters that the sink is done with, also after ctx has ended.
-func (d *redelivery) drop(ctx context.Context) error {
-	if len(d.done) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
-	err := d.runner.DeadLetters().Drop(ctx, d.done...)
-	if err == nil {
-		d.done = d.done[:0]
-	}
-	return err
+	return d.runner.DeadLetters().Drop(ctx, k.Number)
 }

@@ -33,7 +33,7 @@
 // background, and have its suffix after their number: path.1.gz. The current file
 // is never compressed, so that programs can follow it and the sink can cut off an incomplete
 // line. A compressed file replaces the other when it is on stable storage as a
-// whole; until then it is path.compressing. An interrupted compression starts again after a
+// whole; until then it is path.compressing. The next rotation waits for it. An interrupted compression starts again after a
 // crash. Files of any suffix count for maxFiles, and rotate, whatever the compression is
 // now. If an external logrotate rotates the files, let it compress them, too.
 package file
@@ -167,10 +167,11 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, fmt.Errorf("open file %s: %w", c.Path, err)
 	}
 	s := &Sink{
-		log:      &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
-		render:   c.renderer(),
-		maxBytes: int64(c.MaxBytes),
-		disk:     systemDisk(),
+		log:         &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
+		compression: c.Compression,
+		render:      c.renderer(),
+		maxBytes:    int64(c.MaxBytes),
+		disk:        systemDisk(),
 	}
 	if c.Format == Raw {
 		s.log.beginnings = append(s.log.beginnings, `{"apiVersion":"`)
@@ -181,8 +182,6 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err := removeIfThere(path + unfinished); err != nil {
 		return nil, errors.Join(err, s.log.close())
 	}
-	if c.Compression.Suffix() != "" {
-		s.compressor = startCompressor(s.log, c.Compression)
-	}
+	s.compressOlder()
 	return s, nil
 }

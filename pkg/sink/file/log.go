@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/informd/informd/internal/private"
@@ -24,9 +23,6 @@ type log struct {
 	beginnings []string
 	logger     *slog.Logger
 
-	// mu is held by the methods' callers while they write, rotate or close, and by
-	// replace. It guards what follows, and the names of the older files.
-	mu sync.Mutex
 	// file is the current file, locked; nil if it has to be opened. size is its
 	// length, which always is the end of a line.
 	file *os.File

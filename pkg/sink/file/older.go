@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/informd/informd/internal/private"
 	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
@@ -89,43 +88,4 @@ func (l *log) removeSurplus() error {
 		l.logger.Info("file beyond maxFiles removed", "path", l.numbered(i))
 	}
 	return nil
-}
-
-// replace puts the file packed in the place of an older file, under the number that
-// this has by now, and with the suffix. Packed is removed if the older file is gone,
-// or is not any more what was packed. If it is not the file that was made, it is the next
-// sink's, and stays.
-func (l *log) replace(older, made os.FileInfo, packed, suffix string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !isStill(packed, made) {
-		return nil
-	}
-	for i := 1; i < l.maxFiles; i++ {
-		at, err := os.Lstat(l.numbered(i))
-		if err != nil || !os.SameFile(at, older) {
-			continue
-		}
-		if at.Size() != older.Size() || l.writesTo(at) {
-			break
-		}
-		if err := os.Rename(packed, l.numbered(i)+suffix); err != nil {
-			return err
-		}
-		// If the process ends here, both are there, and it is compressed again.
-		if err := private.SyncDir(l.path); err != nil {
-			return err
-		}
-		return os.Remove(l.numbered(i))
-	}
-	return os.Remove(packed)
-}
-
-// writesTo reports whether a file is the current one, under whatever name.
-func (l *log) writesTo(other os.FileInfo) bool {
-	if l.file == nil {
-		return false
-	}
-	own, err := l.file.Stat()
-	return err == nil && os.SameFile(own, other)
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/output"
 )
 
@@ -22,11 +23,12 @@ const (
 
 // Sink appends events to a file that rotates.
 type Sink struct {
-	log        *log
-	compressor *compressor // nil if older files stay as they are
-	render     renderer
-	maxBytes   int64
-	disk       disk
+	log         *log
+	compression compress.Method
+	compressor  *compressor // the last one; nil if older files stay as they are
+	render      renderer
+	maxBytes    int64
+	disk        disk
 	// buffer holds the lines of a portion, ends where each of them ends.
 	buffer []byte
 	ends   []int
@@ -58,7 +60,7 @@ func (w diskWriter) Write(p []byte) (int, error) { return w.disk.write(w.file, p
 // counts the events that are on stable storage; every error can pass (a full
 // disk, say) and none is permanent. The end of ctx is seen between portions of a
 // few MiB: a disk that hangs holds Write up, as the kernel cannot be interrupted
-// there. Compression continues meanwhile.
+// there.
 func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 	defer s.release()
 	n := 0
@@ -78,8 +80,6 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 // portion writes as many leading events as make one, and returns how many are on
 // stable storage; none, without an error, if it made room for the first.
 func (s *Sink) portion(ctx context.Context, batch []event.Event) (int, error) {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
 	if err := s.log.ensure(); err != nil {
 		return 0, err
 	}
@@ -87,13 +87,23 @@ func (s *Sink) portion(ctx context.Context, batch []event.Event) (int, error) {
 	if len(s.ends) > 0 {
 		return s.append(ctx)
 	}
+	if s.compressor != nil {
+		if err := s.compressor.wait(ctx); err != nil {
+			return 0, fmt.Errorf("rotate file %s: %w", s.log.path, err)
+		}
+	}
 	if err := s.log.rotate(); err != nil {
 		return 0, err
 	}
-	if s.compressor != nil {
-		s.compressor.rotated()
-	}
+	s.compressOlder()
 	return 0, nil
+}
+
+// compressOlder compresses the older files in the background, if they are to be.
+func (s *Sink) compressOlder() {
+	if s.compression.Suffix() != "" {
+		s.compressor = startCompressor(s.log, s.compression)
+	}
 }
 
 // encode fills the buffer with the lines of as many leading events as make a
@@ -182,9 +192,8 @@ func (s *Sink) release() {
 func (s *Sink) Close(ctx context.Context) error {
 	var err error
 	if s.compressor != nil {
-		err = s.compressor.stop(ctx)
+		s.compressor.end()
+		err = s.compressor.wait(ctx)
 	}
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
 	return errors.Join(err, s.log.close())
 }

@@ -1,7 +1,6 @@
 package file_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -289,33 +287,6 @@ func TestFullDiskThatCannotBeCut(t *testing.T) {
 	want := lines(events[:2]) + lines(events[1:])
 	if got := read(t, path); got != want {
 		t.Errorf("file (-want +got):\n%s", cmp.Diff(want, got))
-	}
-}
-
-// TestInterruptedWrite: EAGAIN and EINTR are no failures. The sink continues where the write stopped.
-func TestInterruptedWrite(t *testing.T) {
-	path := newPath(t)
-	events := sinktest.Events(4)
-	s := openSink(t, config(path))
-	defer closeSink(t, s)
-	calls := 0
-	file.SetDisk(t, s, file.Disk{Write: func(f *os.File, p []byte) (int, error) {
-		calls++
-		n, err := f.Write(p[:min(len(p), 100)])
-		if n < len(p) && err == nil {
-			err = &os.PathError{Op: "write", Path: f.Name(), Err: []error{syscall.EAGAIN, syscall.EINTR}[calls%2]}
-		}
-		return n, err
-	}})
-	mustWrite(t, s, events)
-	if got := read(t, path); got != lines(events) {
-		t.Errorf("the file has %q", got)
-	}
-	file.SetDisk(t, s, file.Disk{Write: func(*os.File, []byte) (int, error) { return 0, syscall.EAGAIN }})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if n, err := s.Write(ctx, events); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Write = %d, %v, want 0 and the deadline", n, err)
 	}
 }
 

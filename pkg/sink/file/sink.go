@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink/internal/compress"
-	"github.com/informd/informd/pkg/sink/internal/output"
 )
 
 const (
@@ -48,14 +47,6 @@ func systemDisk() disk {
 	return disk{write: (*os.File).Write, sync: (*os.File).Sync, truncate: (*os.File).Truncate}
 }
 
-// diskWriter writes to a file of a disk.
-type diskWriter struct {
-	disk disk
-	file *os.File
-}
-
-func (w diskWriter) Write(p []byte) (int, error) { return w.disk.write(w.file, p) }
-
 // Write appends the batch and syncs it to stable storage. After an error n
 // counts the events that are on stable storage; every error can pass (a full
 // disk, say) and none is permanent. The end of ctx is seen between portions of a
@@ -85,7 +76,7 @@ func (s *Sink) portion(ctx context.Context, batch []event.Event) (int, error) {
 	}
 	s.encode(batch)
 	if len(s.ends) > 0 {
-		return s.append(ctx)
+		return s.append()
 	}
 	if s.compressor != nil {
 		if err := s.compressor.wait(ctx); err != nil {
@@ -130,9 +121,9 @@ func appendLine(dst []byte, render renderer, e *event.Event) []byte {
 
 // append writes the encoded lines and returns how many of them are on stable
 // storage. It leaves no half line behind.
-func (s *Sink) append(ctx context.Context) (int, error) {
+func (s *Sink) append() (int, error) {
 	lines := s.buffer[:s.ends[len(s.ends)-1]]
-	written, err := output.Write(ctx, diskWriter{s.disk, s.log.file}, lines)
+	written, err := s.disk.write(s.log.file, lines)
 	if err == nil {
 		err = s.disk.sync(s.log.file)
 		if err == nil {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+	"time"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/sink/internal/output"
 )
 
 const (
@@ -18,6 +18,8 @@ const (
 	// maxIdleBuffer is the most memory that is kept from one Write to the next: more than
 	// a portion of events of usual size takes.
 	maxIdleBuffer = 1 << 20
+	// fullPause is between two attempts on a full output that does not block.
+	fullPause = 10 * time.Millisecond
 )
 
 // Sink writes events to one output. A write to a pipe without a reader blocks
@@ -61,8 +63,28 @@ func open(out io.Writer, render renderer) *Sink {
 func (s *Sink) run(out io.Writer) {
 	defer close(s.results)
 	for w := range s.writes {
-		n, err := output.Write(w.ctx, out, w.buffer)
+		n, err := writeAll(w.ctx, out, w.buffer)
 		s.results <- result{w.buffer, n, err}
+	}
+}
+
+// writeAll writes all of p and returns how many bytes out took. Each process that shares a pipe or a terminal can
+// make it non-blocking. A full one then answers EAGAIN, which is no failure.
+func writeAll(ctx context.Context, out io.Writer, p []byte) (n int, err error) {
+	for {
+		written, err := out.Write(p[n:])
+		n += written
+		switch {
+		case err == nil && n < len(p):
+			return n, io.ErrShortWrite
+		case !errors.Is(err, syscall.EAGAIN):
+			return n, err
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-ctx.Done():
+			return n, fmt.Errorf("wait for the reader: %w", ctx.Err())
+		}
 	}
 }
 

@@ -113,7 +113,6 @@ func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
 		before, now := i.store.Put(key, e.UID, rv, text, into, i.round)
 		i.advance(e)
 		add := notification{action: added, key: key, now: now.Blob, initial: !i.synced.reached()}
-		add.earlier = i.resumed && add.initial
 		switch {
 		case before == nil:
 			return []notification{add}

@@ -25,8 +25,8 @@
 // [Factory.Stop], [Factory.Shutdown] and the release of [Factory.Use], which wait for handlers. The
 // same is true of a handler of SetWatchErrorHandler. It blocks its watch and must not wait.
 //
-// If a handler blocks for ever, its informer waits as soon as the handler's queue is full. With
-// Coalesce, or after RemoveEventHandler, it does not wait. Other informers of the factory deliver,
+// If a handler blocks for ever, its informer waits as soon as the handler's queue is full, until
+// RemoveEventHandler. Other informers of the factory deliver,
 // start and stop without delay. Stop of the blocked informer ends its watch, frees the
 // resource for a new informer, and returns when the handler does.
 //

@@ -147,35 +147,33 @@ func TestWarmRestart(t *testing.T) {
 
 // TestUnhandledChangesComeAgain: the first process ends while its handler is called.
 func TestUnhandledChangesComeAgain(t *testing.T) {
-	for _, coalesce := range []bool{false, true} {
-		api := newFakeAPI(t)
-		api.put("configmaps", "a", "one", nil)
-		dir := filepath.Join(t.TempDir(), "journal")
-		var seen recorder
-		called, release := make(chan struct{}, 10), make(chan struct{})
-		first := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
-			AddFunc: func(o any) { seen.add("add %s", nameOf(o)) },
-			UpdateFunc: func(any, any) {
-				called <- struct{}{}
-				<-release
-			},
-		}, informer.Options{Coalesce: coalesce})
-		seen.wants(t, "add one")
-		api.put("configmaps", "a", "one", nil) // the handler is called for it, and returns
-		<-called
-		api.put("configmaps", "a", "two", nil) // waits behind it
-		if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() { first.end(); close(ended) }()
-		eventually(t, "the informer stops", first.factory.ForResource(configs()).Informer().IsStopped)
-		close(release)
-		<-ended
-		second := startProcess(t, api, dir, nil, informer.Options{Coalesce: coalesce})
-		second.handler.wants(t, "add two true")
-		second.end()
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	dir := filepath.Join(t.TempDir(), "journal")
+	var seen recorder
+	called, release := make(chan struct{}, 10), make(chan struct{})
+	first := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { seen.add("add %s", nameOf(o)) },
+		UpdateFunc: func(any, any) {
+			called <- struct{}{}
+			<-release
+		},
+	}, informer.Options{})
+	seen.wants(t, "add one")
+	api.put("configmaps", "a", "one", nil) // the handler is called for it, and returns
+	<-called
+	api.put("configmaps", "a", "two", nil) // waits behind it
+	if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() { first.end(); close(ended) }()
+	eventually(t, "the informer stops", first.factory.ForResource(configs()).Informer().IsStopped)
+	close(release)
+	<-ended
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	second.handler.wants(t, "add two true")
+	second.end()
 }
 
 // TestJournalRefusesSecrets: their values would be on the disk.
@@ -191,37 +189,6 @@ func TestJournalRefusesSecrets(t *testing.T) {
 	second, releaseSecond := p.factory.UseMetadata(configs()) // the journal has them whole
 	defer releaseSecond()
 	eventually(t, "the second informer of a resource ends", second.Informer().IsStopped)
-}
-
-// TestDeletionsOfKnownObjectsAreNotMerged: the earlier process has handled an object, which is changed and
-// deleted before a later store has it. With Coalesce, the handler must still get the deletion.
-func TestDeletionsOfKnownObjectsAreNotMerged(t *testing.T) {
-	api := newFakeAPI(t)
-	for _, name := range []string{"first", "gone"} {
-		api.put("configmaps", "a", name, nil)
-	}
-	dir := filepath.Join(t.TempDir(), "journal")
-	first := startProcess(t, api, dir, nil, informer.Options{Coalesce: true})
-	first.handler.wants(t, "add first true", "add gone true")
-	first.end()
-	api.put("configmaps", "a", "first", nil)
-	api.put("configmaps", "a", "gone", nil)
-	api.delete("configmaps", "a", "gone")
-	api.put("configmaps", "a", "passing", nil)
-	api.delete("configmaps", "a", "passing")
-	var seen recorder
-	release := make(chan struct{})
-	second := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { seen.add("set %s", nameOf(o)); <-release },
-		UpdateFunc: func(_, o any) { seen.add("set %s", nameOf(o)); <-release },
-		DeleteFunc: func(o any) { seen.add("delete %s", nameOf(o)) },
-	}, informer.Options{Coalesce: true})
-	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-		t.Fatal(err)
-	}
-	close(release)
-	eventually(t, "the deletion of the object that the handler knows", func() bool { return strings.Contains(seen.String(), "delete gone") })
-	second.end()
 }
 
 // TestHandlerAddedBeforeRefill: a handler that is added after Start, and before the store is full,

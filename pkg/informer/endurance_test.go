@@ -275,38 +275,6 @@ func TestABlockedHandlerDelaysItsInformerOnly(t *testing.T) {
 	e.backAt(t, baseline)
 }
 
-// TestABlockedHandlerCoalesces blocks a handler for ever: others of its informer are not delayed, and
-// notifications that wait for it take little memory.
-func TestABlockedHandlerCoalesces(t *testing.T) {
-	const objects, changes = 10, 2000
-	e := newEndurance(t, informer.Options{Coalesce: true, QueueLimit: 4})
-	e.fill("pods", objects)
-	i, h := e.ForResource(pods()).Informer(), newStuck(t)
-	before := e.held()
-	r := handle(t, i, h)
-	var newest atomic.Int64 // notifications of different objects need not be in their order
-	handle(t, i, cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, o any) { newest.Store(max(newest.Load(), revisionOf(o))) }})
-	e.begin(t, i)
-	wait(t, "the handler is called", h.called)
-	for n := range changes {
-		e.api.put("pods", "a", fmt.Sprintf("object-%02d", n%objects), map[string]any{"status": map[string]any{"n": n}})
-	}
-	last, began := int64(e.api.Revision()), time.Now()
-	eventually(t, "the newest state", func() bool { return newest.Load() == last })
-	undelayed(t, "another handler of the informer", began)
-	waiting := e.held()
-	must(t, i.RemoveEventHandler(r))
-	h.letGo()
-	must(t, cache.ShutDownEventHandler(i, r))
-	after := e.held()
-	if bytes := waiting.heap - after.heap; bytes > 1<<20 {
-		t.Errorf("%d bytes waited for the handler", bytes)
-	}
-	e.end(t, pods())
-	before.heap = after.heap // the fake API keeps its history
-	e.backAt(t, before)
-}
-
 // TestRemovalOfABlockedHandlerFreesItsInformer: the watch waits for the queue of a handler that
 // blocks, until the handler is removed.
 func TestRemovalOfABlockedHandlerFreesItsInformer(t *testing.T) {

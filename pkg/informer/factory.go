@@ -36,10 +36,6 @@ type Options struct {
 	// the queue is full, the informer blocks its watch, and flow control holds back the API
 	// server. Queued notifications are compressed.
 	QueueLimit int
-	// Coalesce merges the notifications that wait for a handler by key, instead of blocking.
-	// A handler then gets the newest state of an object. At most two notifications wait per
-	// object, and QueueLimit has no effect.
-	Coalesce bool
 	// Journal makes a restart warm: a later informer, of the same or another process, fills its
 	// store from the journal without a list. Handlers that are added before its start get only
 	// the changes since the earlier informer, deletions included; handlers that are added later

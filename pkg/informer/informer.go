@@ -117,9 +117,8 @@ func (i *sharedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler
 	if o.Logger != nil {
 		logger = slog.New(logr.ToSlogHandler(*o.Logger))
 	}
-	_, exact := h.(onOwner)
 	r := &registration{
-		informer: i, handler: h, logger: logger, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce && !exact),
+		informer: i, handler: h, logger: logger, resync: period, queue: newQueue(i.options.QueueLimit),
 		late: i.begun, removed: make(chan struct{}), finished: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
 	}
 	i.handlers = append(slices.Clone(i.handlers), r)

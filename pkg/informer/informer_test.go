@@ -210,35 +210,6 @@ func TestSecretsInClearAndMetadata(t *testing.T) {
 	}
 }
 
-func TestCoalesce(t *testing.T) {
-	api := newFakeAPI(t)
-	factory, start := newFactory(t, api, informer.Options{Coalesce: true})
-	i := factory.ForResource(pods()).Informer()
-	var seen recorder
-	entered, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	handle(t, i, cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(o any, initial bool) {
-			once.Do(func() { close(entered); <-release })
-			seen.OnAdd(o, initial)
-		},
-		UpdateFunc: seen.OnUpdate, DeleteFunc: seen.OnDelete,
-	})
-	start()
-	api.put("pods", "a", "first", nil)
-	<-entered
-	api.put("pods", "a", "gone", nil)
-	api.delete("pods", "a", "gone")
-	for range 5 {
-		api.put("pods", "a", "busy", nil)
-	}
-	eventually(t, "the store has all changes", func() bool {
-		return i.LastSyncResourceVersion() == fmt.Sprint(108)
-	})
-	close(release)
-	seen.wants(t, "add first false", "add busy false")
-}
-
 func TestStopAndComeBack(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", nil)

@@ -32,12 +32,6 @@ type onKey struct {
 	call func(key string)
 }
 
-// onOwner is a handler that needs all notifications: merged ones could lack a former owner. It
-// never blocks, so Coalesce has no use for it.
-type onOwner struct {
-	cache.ResourceEventHandlerFuncs
-}
-
 func (r *Reconciler) sources(queue keyQueue) []source {
 	own := source{of: r.of, handler: onKey{call: func(key string) {
 		namespace, name, namespaced := strings.Cut(key, "/")
@@ -52,9 +46,9 @@ func (r *Reconciler) sources(queue keyQueue) []source {
 	all := []source{own}
 	add := func(o any) { r.enqueueOwner(queue, o) }
 	for _, owned := range r.options.Owned {
-		all = append(all, source{of: id{owned.Resource, owned.Metadata}, resync: new(time.Duration), handler: onOwner{cache.ResourceEventHandlerFuncs{
+		all = append(all, source{of: id{owned.Resource, owned.Metadata}, resync: new(time.Duration), handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: add, UpdateFunc: func(before, now any) { add(before); add(now) }, DeleteFunc: add,
-		}}})
+		}})
 	}
 	return all
 }

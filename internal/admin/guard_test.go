@@ -43,9 +43,9 @@ func (o *operator) EachGap(_ context.Context, take func(json.RawMessage) error) 
 	return o.fails
 }
 
-func (o *operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
+func (o *operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
 	o.asked++
-	return o.feed.Open(wants.Match, lossy)
+	return o.feed.Open(wants.Match)
 }
 
 func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Letter) error) error {

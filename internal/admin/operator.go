@@ -50,7 +50,7 @@ type Operator interface { //nolint:interfacebloat // parts of it would have no o
 	// EachGap calls take with the gaps that the journal keeps, oldest first, as CloudEvents.
 	EachGap(ctx context.Context, take func(json.RawMessage) error) error
 	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
-	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
+	Tail(wants *tail.Wants) (*tail.Reader, error)
 }
 
 // SinkVerdict is the outcome of comparing the destination of a sink.

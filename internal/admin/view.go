@@ -87,9 +87,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, head string, each 
 }
 
 const (
-	// tailPause is the time between two messages of a tail with a limit per second: people read
-	// no faster, and each message wakes two processes.
-	tailPause = 200 * time.Millisecond
+	// tailPause is the time between two messages of a tail with a limit per second.
+	tailPause = time.Second
 	// tailBeat is the time between two messages of a tail without events, so that both sides
 	// notice a broken connection.
 	tailBeat = 10 * time.Second
@@ -97,14 +96,13 @@ const (
 	tailBuffer = 64 << 10
 )
 
-// tail sends live events as server-sent events until the reader goes away, does not keep up, or
+// tail sends live events as server-sent events until the reader goes away, does not read, or
 // informd ends. The query has the fields of [tail.Filter], and perSecond: how many events a
-// second are sent at most, 0 for all. Messages beside events:
+// second are sent at most, the newest, 0 for all. Messages beside events:
 //
-//   - "skipped" {"events":n}: so many events were left out because of perSecond, which leaves the
-//     newest; with a filter it may count events that the filter leaves out
-//   - "failed" {"events":n}: for so many events the condition failed
-//   - "end" {"reason":"…"}: the last message
+//   - "skipped" {"events":n}: so many events were left out in all because of perSecond, or because the
+//     reader is slow; with a filter it may count events that the filter leaves out
+//   - "failed" {"events":n}: for so many events in all the condition failed
 func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	wants, err := tail.Filter{
 		Resource: r.FormValue("resource"), Namespace: r.FormValue("namespace"), Name: r.FormValue("name"),
@@ -119,7 +117,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 			return Unknown("perSecond=%q: it must be a number of events, or 0 for all", text)
 		}
 	}
-	reader, err := s.options.Operator.Tail(wants, perSecond > 0)
+	reader, err := s.options.Operator.Tail(wants)
 	if err != nil {
 		return err
 	}
@@ -128,14 +126,9 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
-	err = sending.run(ctx, reader)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.dropSlow()
-	case errors.Is(err, tail.ErrBehind):
-		s.dropSlow()
-		sending.message("end", fmt.Appendf(nil, `{"reason":%q}`, err))
-		_ = sending.out.Flush() // the reader may have gone
+	if errors.Is(sending.run(ctx, reader), os.ErrDeadlineExceeded) {
+		s.refused.WithLabelValues("slow").Inc()
+		s.options.Logger.Info("slow reader dropped", "next", "informd_admin_refused_total counts all")
 	}
 	return nil // the status was sent
 }
@@ -146,10 +139,7 @@ type tailing struct {
 	wants *tail.Wants
 	most  int // per second, 0 for all
 
-	second          time.Time // the beginning of the current one
-	sent            int       // in this second
-	skipped         uint64    // in all, without what the reader missed
-	reported, wrong uint64    // of events not shown and of failed conditions, when last reported
+	skipped, failed uint64 // when last reported
 }
 
 // run sends until there is an error: that of ctx, of the reader, or of the connection.
@@ -163,63 +153,41 @@ func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
 			return err
 		}
 		limited, cancel := context.WithTimeout(ctx, tailBeat)
-		lines, err := reader.Next(limited)
+		lines, err := reader.Next(limited, t.most)
 		cancel()
 		switch {
 		case err == nil:
-			t.events(lines)
+			for _, l := range lines {
+				t.message("", l.JSON)
+			}
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			t.beat()
 		default:
 			return err
 		}
-		t.report(reader.Missed)
+		t.report("skipped", reader.Missed, &t.skipped)
+		t.report("failed", t.wants.Failed.Load(), &t.failed)
 	}
 }
 
-// rest waits after a message of a tail with a limit, to the end of the second if the limit is reached.
+// rest waits after a message of a tail with a limit.
 func (t *tailing) rest(ctx context.Context) error {
 	if t.most == 0 {
 		return nil
 	}
-	pause := tailPause
-	if t.sent >= t.most {
-		pause = max(pause, time.Until(t.second.Add(time.Second)))
-	}
 	select {
-	case <-time.After(pause):
+	case <-time.After(tailPause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// events sends as many of the newest events as the limit allows.
-func (t *tailing) events(lines []*tail.Line) {
-	if t.most > 0 {
-		if now := time.Now(); now.Sub(t.second) >= time.Second {
-			t.second, t.sent = now, 0
-		}
-		out := max(0, len(lines)-(t.most-t.sent))
-		clear(lines[:out]) // else they stay in memory while the reader is slow
-		lines = lines[out:]
-		t.skipped += uint64(out)
-		t.sent += len(lines)
-	}
-	for _, l := range lines {
-		t.message("", l.JSON)
-	}
-}
-
-// report tells of events that were not shown. Missed are those that the reader did not keep up with, in all.
-func (t *tailing) report(missed uint64) {
-	if out := t.skipped + missed; out > t.reported {
-		t.message("skipped", fmt.Appendf(nil, `{"events":%d}`, out))
-		t.reported = out
-	}
-	if failed := t.wants.Failed.Load(); failed > t.wrong {
-		t.message("failed", fmt.Appendf(nil, `{"events":%d}`, failed))
-		t.wrong = failed
+// report tells how many events were not shown for a reason, in all, if these are more than before.
+func (t *tailing) report(reason string, events uint64, before *uint64) {
+	if events > *before {
+		*before = events
+		t.message(reason, fmt.Appendf(nil, `{"events":%d}`, events))
 	}
 }
 

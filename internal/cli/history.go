@@ -61,13 +61,9 @@ func printHistory(out io.Writer, all []event.Event, limit int) error {
 		e := &all[i]
 		row := []string{shownTime(e.Time), string(e.Op), fmt.Sprint(e.ResourceVersion), managerOf(e), "-"}
 		if now := e.Object(); now != nil {
-			if changes := changedValues(before, now); before != nil && len(changes) > 0 {
-				var paths []string
-				for _, c := range changes[:min(len(changes), maxChanged)] {
-					paths = append(paths, c.Path)
-				}
-				row[4] = strings.Join(paths, " ")
-				if more := len(changes) - maxChanged; more > 0 {
+			if paths := changedPaths(before, now); before != nil && len(paths) > 0 {
+				row[4] = strings.Join(paths[:min(len(paths), maxChanged)], " ")
+				if more := len(paths) - maxChanged; more > 0 {
 					row[4] += fmt.Sprintf(" and %d more", more)
 				}
 			}

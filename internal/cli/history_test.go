@@ -137,10 +137,7 @@ func TestChanged(t *testing.T) {
 		"null and a missing": {`{"a":null}`, `{}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, c := range changedValues([]byte(test.before), []byte(test.after)) {
-				got = append(got, c.Path)
-			}
+			got := changedPaths([]byte(test.before), []byte(test.after))
 			if !slices.Equal(got, test.want) {
 				t.Errorf("Changed = %q, want %q", got, test.want)
 			}

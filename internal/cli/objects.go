@@ -22,6 +22,8 @@ import (
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/stdout"
 )
 
 const keptHistory = `The journal keeps the last events of each object (journal.historyPerObject, 16 by default).
@@ -37,10 +39,10 @@ func tailCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tail [<resource>]", Short: "show events of a running informd as they come", GroupID: objectGroup,
 		Long: `informd tail shows the events that a running informd appends to its journal from now on,
-until Ctrl-C. A modified event shows what changed since the event before, if tail has seen
-that one. -o json writes each event as a line of CloudEvents JSON.
+until Ctrl-C, as a stdout sink with format: pretty. -o json writes each event as a line of
+CloudEvents JSON.
 
-A tail costs no sink anything. informd ends a tail that does not keep up.`,
+A tail costs no sink anything. One that does not keep up misses events, and says how many.`,
 		Example: `informd tail
 informd tail pods --namespace shop --op deleted
 informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
@@ -59,7 +61,7 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 	} {
 		query[name] = cmd.Flags().String(name, "", usage)
 	}
-	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) (err error) {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
 		values := url.Values{}
@@ -69,11 +71,16 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		if len(args) == 1 {
 			values.Set("resource", args[0])
 		}
-		show := newTailText(std.out, colored(std.out)).Event
+		lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(ctx, sink.Env{Stdout: std.out})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lines.Close(context.WithoutCancel(ctx))) }()
+		show := tailText(ctx, lines)
 		if output.value == formatJSON {
 			show = tailJSON(std.out)
 		}
-		err := c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
+		err = c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
 			return followTail(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, visible(note)) })
 		})
 		if ctx.Err() != nil {

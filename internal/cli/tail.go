@@ -3,15 +3,15 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // errEnded is the end of a tail by informd without a reason, as when it stops.
@@ -51,20 +51,29 @@ func followTail(body io.Reader, show func(text []byte) error, note func(string))
 
 // reportTail is a message that is no event.
 func reportTail(kind string, text []byte, note func(string)) error {
-	var said struct {
-		Events uint64
-		Reason string
-	}
+	var said struct{ Events uint64 }
 	if err := json.Unmarshal(text, &said); err != nil {
 		return fmt.Errorf("read the tail: %w", err)
 	}
 	switch kind {
 	case "failed":
 		note(fmt.Sprintf("the condition failed for %s so far; they are not shown", number(said.Events, "event", "events")))
-	case "end":
-		return fmt.Errorf("informd ended the tail: %s", said.Reason)
+	case "skipped":
+		note(fmt.Sprintf("not shown so far, because they came too fast: %s; narrow the filter", number(said.Events, "event", "events")))
 	}
 	return nil
+}
+
+// tailText writes each event as a stdout sink writes it for people.
+func tailText(ctx context.Context, to sink.Sink) func(text []byte) error {
+	return func(text []byte) error {
+		e, err := event.ParseJSON(text)
+		if err != nil {
+			return fmt.Errorf("read the tail: %w", err)
+		}
+		_, err = to.Write(ctx, []event.Event{e})
+		return err
+	}
 }
 
 // tailJSON writes each event as a line.
@@ -72,122 +81,5 @@ func tailJSON(out io.Writer) func(text []byte) error {
 	return func(text []byte) error {
 		_, err := out.Write(append(display.JSON(text), '\n'))
 		return err
-	}
-}
-
-const (
-	// maxKept bounds the objects that are kept for their next change, in bytes.
-	maxKept = 32 << 20
-	// maxPaths bounds the paths that an event shows.
-	maxPaths = 6
-)
-
-// tailText writes events for people.
-type tailText struct {
-	out     io.Writer
-	colored bool
-	// last are the objects as last seen, by UID.
-	last map[string][]byte
-	kept int
-}
-
-// newTailText returns what writes to out.
-func newTailText(out io.Writer, colored bool) *tailText {
-	return &tailText{out: out, colored: colored, last: make(map[string][]byte)}
-}
-
-// Event writes an event, one line and one for each change.
-func (t *tailText) Event(text []byte) error {
-	e, err := event.ParseJSON(text)
-	if err != nil {
-		return fmt.Errorf("read the tail: %w", err)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), paint(t.colored, colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), visible(aboutEvent(&e)))
-	switch {
-	case e.Op == event.Gap && e.Gap != nil:
-		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, visible(e.Gap.Reason))
-	case e.ResourceVersion > 0:
-		fmt.Fprintf(&b, "  %d", e.ResourceVersion)
-	}
-	b.WriteByte('\n')
-	t.changes(&b, &e)
-	_, err = io.WriteString(t.out, b.String())
-	return err
-}
-
-// aboutEvent names the object, or the target of a control event.
-func aboutEvent(e *event.Event) string {
-	if e.Op.Control() {
-		return e.Target
-	}
-	return objectName(e)
-}
-
-// changes writes what an event changed, if the object before is known.
-func (t *tailText) changes(b *strings.Builder, e *event.Event) {
-	now := e.Object()
-	if e.Op.Control() || e.UID == "" {
-		return
-	}
-	before := t.last[e.UID]
-	if old := e.Member("oldObject"); old != nil {
-		before = old
-	}
-	if before != nil && now != nil && e.Op == event.Modified {
-		all := changedValues(before, now)
-		for _, c := range all[:min(len(all), maxPaths)] {
-			b.WriteString("    " + visible(c.Path))
-			if c.From != "" {
-				b.WriteString(" " + paint(t.colored, red, "- "+shortened(c.From)))
-			}
-			if c.To != "" {
-				b.WriteString(" " + paint(t.colored, green, "+ "+shortened(c.To)))
-			}
-			b.WriteByte('\n')
-		}
-		if more := len(all) - maxPaths; more > 0 {
-			fmt.Fprintf(b, "    and %d more\n", more)
-		}
-	}
-	t.keep(e, now)
-}
-
-// keep remembers the object for its next change.
-func (t *tailText) keep(e *event.Event, now []byte) {
-	t.kept -= len(t.last[e.UID])
-	delete(t.last, e.UID)
-	if now == nil || e.Op.Ends() {
-		return
-	}
-	for uid, old := range t.last { // any one; its next change shows without values
-		if t.kept+len(now) <= maxKept {
-			break
-		}
-		t.kept -= len(old)
-		delete(t.last, uid)
-	}
-	t.last[e.UID] = bytes.Clone(now)
-	t.kept += len(now)
-}
-
-// The colors of a terminal (ECMA-48).
-const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	gray   = "90"
-)
-
-func colorOf(op event.Op) string {
-	switch op {
-	case event.Added, event.Entered:
-		return green
-	case event.Deleted, event.Left, event.Gap:
-		return red
-	case event.Modified:
-		return yellow
-	default:
-		return gray
 	}
 }

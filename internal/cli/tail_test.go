@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/stdout"
 )
 
 func modified(rv uint64, object string) []byte {
@@ -17,28 +19,26 @@ func modified(rv uint64, object string) []byte {
 	return e.AppendJSON(nil)
 }
 
-func TestTextShowsChanges(t *testing.T) {
+func TestTailText(t *testing.T) {
 	var out bytes.Buffer
-	show := newTailText(&out, false)
-	for _, text := range [][]byte{
-		modified(1, `{"spec":{"replicas":1,"image":"a\u001b[31m"}}`),
-		modified(2, `{"spec":{"replicas":2,"image":"b\u202e"}}`),
-	} {
-		if err := show.Event(text); err != nil {
+	lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(t.Context(), sink.Env{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := tailText(t.Context(), lines)
+	for _, text := range [][]byte{modified(1, `{"status":{"phase":"a\u001b[31m\u202e"}}`), modified(2, `{}`)} {
+		if err := show(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 4 || !strings.HasSuffix(lines[0], "modified deployments.apps/shop/web  1") || !strings.Contains(lines[2], "spec.image") ||
-		strings.TrimSpace(lines[3]) != "spec.replicas - 1 + 2" {
-		t.Errorf("the text is\n%s", out.String())
+	if err := show([]byte("{")); err == nil || !strings.Contains(err.Error(), "read the tail") {
+		t.Errorf("garbage: %v", err)
 	}
-	if strings.ContainsAny(out.String(), "\x1b\u202e") {
-		t.Errorf("the text has characters that a terminal obeys: %q", out.String())
+	if err := lines.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	out.Reset()
-	if err := newTailText(&out, true).Event(modified(1, `{}`)); err != nil || !strings.Contains(out.String(), "\x1b[33mmodified\x1b[0m") {
-		t.Errorf("with colors: %q, %v", out.String(), err)
+	if shown := strings.Split(out.String(), "\n"); len(shown) != 3 || !strings.Contains(shown[0], "modified  deployments.apps  shop/web") || strings.ContainsAny(out.String(), "\x1b\u202e") {
+		t.Errorf("the text is %q", out.String())
 	}
 }
 
@@ -48,9 +48,9 @@ func TestFollow(t *testing.T) {
 	}{
 		"events":         {":\n\ndata: {\"n\":1}\n\n:\n\ndata: {\"n\":2}\n\n", `{"n":1}{"n":2}`, "", errEnded.Error()},
 		"conditions":     {"event: failed\ndata: {\"events\":3}\n\ndata: 1\n\n", "1", "the condition failed for 3 events so far; they are not shown", errEnded.Error()},
-		"a reason":       {"event: end\ndata: {\"reason\":\"too slow\"}\n\n", "", "", "informd ended the tail: too slow"},
+		"too fast":       {"event: skipped\ndata: {\"events\":1}\n\n", "", "not shown so far, because they came too fast: 1 event; narrow the filter", errEnded.Error()},
 		"an unknown one": {"event: other\ndata: {}\n\ndata: 1\n\n", "1", "", errEnded.Error()},
-		"garbage":        {"event: end\ndata: {\n\n", "", "", "read the tail"},
+		"garbage":        {"event: failed\ndata: {\n\n", "", "", "read the tail"},
 		"cut":            {"data: {\"n\":1}", "", "", errEnded.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

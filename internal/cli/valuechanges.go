@@ -9,25 +9,17 @@ import (
 	"slices"
 )
 
-// valueChange is a value that differs between two objects.
-type valueChange struct {
-	// Path is as in "spec.replicas".
-	Path string
-	// From and To are the values as JSON; "" is none.
-	From, To string
-}
-
-// changedValues returns what differs between two objects, in the order of the paths. Elements of lists
-// are compared by position, those of objects that all have a name by name. The resourceVersion
-// does not count. An object that is no JSON differs as a whole.
-func changedValues(before, after []byte) []valueChange {
+// changedPaths returns where two objects differ, in order. Elements of lists are compared by position, those
+// of objects that all have a name by name. The resourceVersion does not count. An object that is no JSON
+// differs as a whole.
+func changedPaths(before, after []byte) []string {
 	var a, b any
 	if decodeNumbers(before, &a) != nil || decodeNumbers(after, &b) != nil {
-		return []valueChange{{Path: "(object)"}}
+		return []string{"(object)"}
 	}
-	var all []valueChange
+	var all []string
 	compareValues(a, b, "", &all)
-	return slices.DeleteFunc(all, func(c valueChange) bool { return c.Path == "metadata.resourceVersion" })
+	return slices.DeleteFunc(all, func(path string) bool { return path == "metadata.resourceVersion" })
 }
 
 // decodeNumbers reads JSON, with numbers as they are written.
@@ -40,18 +32,7 @@ func decodeNumbers(text []byte, into any) error {
 	return nil
 }
 
-func valueText(value any) string {
-	if value == nil {
-		return ""
-	}
-	out, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return string(out)
-}
-
-func compareValues(a, b any, path string, into *[]valueChange) {
+func compareValues(a, b any, path string, into *[]string) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
@@ -72,10 +53,10 @@ func compareValues(a, b any, path string, into *[]valueChange) {
 		compareLists(before, after, path, into)
 		return
 	}
-	*into = append(*into, valueChange{Path: path, From: valueText(a), To: valueText(b)})
+	*into = append(*into, path)
 }
 
-func compareLists(a, b []any, path string, into *[]valueChange) {
+func compareLists(a, b []any, path string, into *[]string) {
 	from, to := itemsByName(a), itemsByName(b)
 	if from != nil && to != nil {
 		for _, key := range unionOfKeys(from, to) {

@@ -115,7 +115,7 @@ func inJSON(take func(json.RawMessage) error) func(event.Event) error {
 	return func(e event.Event) error { return take(e.AppendJSON(nil)) }
 }
 
-func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
+func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
 	p, err := o.pipeline()
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
 	if err := likelyWatched(wants, p.manager.Targets()); err != nil {
 		return nil, err
 	}
-	return o.daemon.tails.Open(wants.Match, lossy)
+	return o.daemon.tails.Open(wants.Match)
 }
 
 // likelyWatched refuses a tail whose resource is probably misspelt: no target has it, and one has a

@@ -1,11 +1,10 @@
 // Package tail shows live events to people: it keeps the newest events in memory while
-// somebody watches, once for all readers. A reader that does not keep up is dropped, so
+// somebody watches, once for all readers. A reader that does not keep up misses events, so
 // that no reader costs the stream anything but its copy of each event.
 package tail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,12 +22,8 @@ const (
 	keptEvents = 1 << 14
 )
 
-var (
-	// ErrTooMany says that there are MaxReaders readers already.
-	ErrTooMany = fmt.Errorf("%d readers have a tail open already: close one", MaxReaders)
-	// ErrBehind says that the reader did not keep up.
-	ErrBehind = errors.New("the reader did not keep up with the events: narrow the filter")
-)
+// ErrTooMany says that there are MaxReaders readers already.
+var ErrTooMany = fmt.Errorf("%d readers have a tail open already: close one", MaxReaders)
 
 // Line is an event, and its CloudEvents JSON without a newline, with what a terminal would obey as
 // escapes. Both are shared by all readers: do not change them.
@@ -103,15 +98,14 @@ type Reader struct {
 	next uint64
 	// wants is asked for each event before it is returned.
 	wants func(e *event.Event) bool
-	lossy bool
-	// Missed counts the events of any kind that a lossy reader did not see.
+	// Missed counts the events that the reader did not get: those of any kind that it was too late for,
+	// and those that it wanted beyond the limit of Next.
 	Missed uint64
 }
 
 // Open returns a reader of the events from now on that wants returns true for; nil wants all.
-// Wants is called by [Reader.Next] only. A lossy reader that does not keep up misses events;
-// another one is dropped. The caller must close the reader.
-func (f *Feed) Open(wants func(e *event.Event) bool, lossy bool) (*Reader, error) {
+// Wants is called by [Reader.Next] only. The caller must close the reader.
+func (f *Feed) Open(wants func(e *event.Event) bool) (*Reader, error) {
 	for {
 		n := f.open.Load()
 		if n >= MaxReaders {
@@ -123,7 +117,7 @@ func (f *Feed) Open(wants func(e *event.Event) bool, lossy bool) (*Reader, error
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants, lossy: lossy}, nil
+	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants}, nil
 }
 
 // Close ends the reader. The last one frees the events.
@@ -141,26 +135,27 @@ func (r *Reader) Close() {
 	f.lines, f.bytes = nil, 0
 }
 
-// atOnce bounds what a reader that misses nothing gets at once, in bytes: it keeps that in memory while it is slow.
+// atOnce bounds what a reader without a limit gets at once, in bytes: it keeps that in memory while it is slow.
 const atOnce = 1 << 20
 
-// Next waits for events that the reader wants, and returns some, at least one. A lossy reader gets all that the feed
-// keeps. Its errors are that of ctx and [ErrBehind].
-func (r *Reader) Next(ctx context.Context) ([]*Line, error) {
+// Next waits for events that the reader wants, and returns some, at least one. With a limit these are the newest
+// ones of all that the feed keeps; 0 is no limit. Its error is that of ctx.
+func (r *Reader) Next(ctx context.Context, limit int) ([]*Line, error) {
 	for {
-		lines, news, err := r.take()
-		if err != nil {
-			return nil, err
-		}
+		lines, news := r.take()
 		found, size := lines[:0], 0
 		for n, l := range lines {
-			if ctx.Err() != nil || size >= atOnce && !r.lossy { // conditions take time
+			if ctx.Err() != nil || size >= atOnce && limit == 0 { // conditions take time
 				r.next -= uint64(len(lines) - n)
 				break
 			}
 			if r.wants == nil || r.wants(&l.Event) {
 				found, size = append(found, l), size+len(l.JSON)
 			}
+		}
+		if more := len(found) - limit; limit > 0 && more > 0 {
+			r.Missed += uint64(more)
+			found = lines[:copy(lines, found[more:])]
 		}
 		switch {
 		case len(found) > 0:
@@ -181,24 +176,20 @@ func (r *Reader) Next(ctx context.Context) ([]*Line, error) {
 }
 
 // take returns the next lines, or if there are none, what is closed when there are some.
-func (r *Reader) take() ([]*Line, <-chan struct{}, error) {
+func (r *Reader) take() ([]*Line, <-chan struct{}) {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case r.next >= f.first:
-	case r.lossy:
+	if r.next < f.first {
 		r.Missed += f.first - r.next
 		r.next = f.first
-	default:
-		return nil, nil, ErrBehind
 	}
 	if lines := slices.Clone(f.lines[r.next-f.first:]); len(lines) > 0 {
 		r.next += uint64(len(lines))
-		return lines, nil, nil
+		return lines, nil
 	}
 	if f.news == nil {
 		f.news = make(chan struct{})
 	}
-	return nil, f.news, nil
+	return nil, f.news
 }

@@ -30,7 +30,7 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	defer cancel()
 	var running sync.WaitGroup
 	for k := range readers {
-		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) }, false)
+		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestReadersGetAllInOrder(t *testing.T) {
 				if last >= uint64(n) {
 					continue
 				}
-				lines, err := r.Next(ctx)
+				lines, err := r.Next(ctx, 0)
 				if err != nil {
 					t.Errorf("reader %d after %d: %v", k, last, err)
 					return
@@ -72,10 +72,10 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a reader that misses nothing has a part of what the feed keeps in its hands, and gets the rest later.
+// TestSlowReader: a reader has a part of what the feed keeps in its hands, and gets the rest later.
 func TestSlowReader(t *testing.T) {
 	var feed tail.Feed
-	r, err := feed.Open(nil, false)
+	r, err := feed.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSlowReader(t *testing.T) {
 		feed.Publish([]event.Event{numbered(n, data)})
 	}
 	for n := uint64(0); n < events; {
-		lines, err := r.Next(t.Context())
+		lines, err := r.Next(t.Context(), 0)
 		if err != nil || len(lines) > 3 {
 			t.Fatalf("after %d: %d lines at once, %v", n, len(lines), err)
 		}
@@ -98,48 +98,68 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestLossyReader: it continues with the newest events, and knows how many it has missed.
-func TestLossyReader(t *testing.T) {
+// TestLimit: a reader with a limit gets the newest of all events, and knows how many it has missed.
+func TestLimit(t *testing.T) {
 	var feed tail.Feed
-	r, err := feed.Open(nil, true)
+	r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion != 99 })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"}`
-	const events = 40
-	for n := 1; n <= events; n++ {
+	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 400<<10)) + `"}`
+	for n := 91; n <= 100; n++ {
 		feed.Publish([]event.Event{numbered(n, data)})
 	}
-	lines, err := r.Next(t.Context())
-	if err != nil || len(lines) == 0 || r.Missed+uint64(len(lines)) != events || lines[len(lines)-1].Event.ResourceVersion != events {
-		t.Errorf("the reader gets %d lines, misses %d of %d: %v", len(lines), r.Missed, events, err)
+	lines, err := r.Next(t.Context(), 3)
+	if err != nil || len(lines) != 3 || r.Missed != 6 {
+		t.Fatalf("the reader gets %d lines and misses %d: %v", len(lines), r.Missed, err)
+	}
+	for i, want := range []uint64{97, 98, 100} {
+		if got := lines[i].Event.ResourceVersion; got != want {
+			t.Errorf("line %d is of %d, want %d", i, got, want)
+		}
 	}
 }
 
-// TestSlowReaderIsDropped: it does not hold up the others, and the memory is bounded.
-func TestSlowReaderIsDropped(t *testing.T) {
+// TestSlowReaderMissesEvents: it does not hold up the others, the memory is bounded, and it continues with
+// what there is.
+func TestSlowReaderMissesEvents(t *testing.T) {
 	var feed tail.Feed
-	slow, err := feed.Open(nil, false)
+	slow, err := feed.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	fast, err := feed.Open(nil, false)
+	fast, err := feed.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fast.Close()
 	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"}`
-	for n := 1; n <= 40; n++ {
+	const events = 40
+	for n := 1; n <= events; n++ {
 		feed.Publish([]event.Event{numbered(n, data)})
-		lines, err := fast.Next(t.Context())
+		lines, err := fast.Next(t.Context(), 0)
 		if err != nil || len(lines) != 1 || lines[0].Event.ResourceVersion != uint64(n) {
 			t.Fatalf("the fast reader gets %d lines and %v at %d", len(lines), err, n)
 		}
 	}
-	if _, err := slow.Next(t.Context()); !errors.Is(err, tail.ErrBehind) {
-		t.Errorf("the slow reader gets %v", err)
+	last, got := uint64(0), uint64(0)
+	for last < events {
+		lines, err := slow.Next(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			if l.Event.ResourceVersion <= last {
+				t.Fatalf("%d comes after %d", l.Event.ResourceVersion, last)
+			}
+			last = l.Event.ResourceVersion
+			got++
+		}
+	}
+	if slow.Missed < events-16 || slow.Missed+got != events {
+		t.Errorf("the slow reader gets %d events and misses %d of %d", got, slow.Missed, events)
 	}
 }
 
@@ -147,17 +167,17 @@ func TestReadersAreBounded(t *testing.T) {
 	var feed tail.Feed
 	var open []*tail.Reader
 	for range tail.MaxReaders {
-		r, err := feed.Open(nil, false)
+		r, err := feed.Open(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, r)
 	}
-	if _, err := feed.Open(nil, false); !errors.Is(err, tail.ErrTooMany) {
+	if _, err := feed.Open(nil); !errors.Is(err, tail.ErrTooMany) {
 		t.Errorf("one reader too many gets %v", err)
 	}
 	open[0].Close()
-	if r, err := feed.Open(nil, false); err != nil {
+	if r, err := feed.Open(nil); err != nil {
 		t.Errorf("after one was closed: %v", err)
 	} else {
 		r.Close()
@@ -167,12 +187,12 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := feed.Open(nil, false)
+	r, err := feed.Open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := r.Next(ended); !errors.Is(err, context.Canceled) {
+	if _, err := r.Next(ended, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("Next with an ended context returns %v", err)
 	}
 }
@@ -197,18 +217,18 @@ func TestEndOfAWaitLosesNothing(t *testing.T) {
 				cancel()
 			}
 			return seen <= wanted || seen > 4
-		}, false)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := 1; n <= 10; n++ {
 			feed.Publish([]event.Event{numbered(n, `{"object":{}}`)})
 		}
-		first, err := r.Next(ctx)
+		first, err := r.Next(ctx, 0)
 		if len(first) != wanted || (wanted == 0) != errors.Is(err, context.Canceled) {
 			t.Errorf("%d events, %v; want %d", len(first), err, wanted)
 		}
-		rest, err := r.Next(t.Context())
+		rest, err := r.Next(t.Context(), 0)
 		if err != nil || len(rest) != 6 || seen != 10 {
 			t.Errorf("then %d events of %d seen, %v; want 6 of 10", len(rest), seen, err)
 		}

@@ -222,13 +222,12 @@ async function tail(form) {
     const list = $("events");
     for (const e of waiting.splice(0)) list.prepend(entry(e, e.data?.oldObject, true));
     while (list.childElementCount > MAX_EVENTS) list.lastElementChild.remove();
-    const more = [skipped && `${number(skipped)} more not shown: at most ${PER_SECOND} a second`, failed && `the condition failed for ${number(failed)}`];
+    const more = [skipped && `${number(skipped)} not shown: at most ${PER_SECOND} a second`, failed && `the condition failed for ${number(failed)}`];
     say("tail-state", [`${number(seen)} events`, ...more.filter(Boolean)].join("; ") + ".");
   };
   const later = () => drawing || (drawing = requestAnimationFrame(() => { drawing = 0; draw(); }));
   try {
     await stream(`tail?${query}`, tailing.signal, (kind, e) => {
-      if (kind === "end") throw new Error(`informd ended the tail: ${e.reason}`);
       if (kind === "skipped") skipped = e.events;
       else if (kind === "failed") failed = e.events;
       else {

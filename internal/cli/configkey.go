@@ -6,117 +6,70 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/informd/informd/internal/display"
 )
 
-// configKey is what the schema of the config says of a key. Keys of one path differ by the sink
-// types that have them.
-type configKey struct {
-	path string
-	// types are the sink types that have the key; none means all.
-	types                   []string
-	kind, byDefault, values string
-	description             string
-}
+// configKey is what the schema of the config says of a key.
+type configKey struct{ path, kind, byDefault, values, description string }
 
-// configKeys are the keys of a config. Those of a sink type are in it twice: below sinks, and below
-// sinks.<type>, beside the keys that all types have.
-type configKeys struct {
-	all   []configKey // sorted by path
-	types []string    // of sinks
-}
+// configKeys are the keys of a config, sorted by their paths. Those of a sink type are below sinks.<type>.
+type configKeys []configKey
 
 // configKeys reads the schema of the config.
-func (p Program) configKeys() (configKeys, error) {
+func (p Program) configKeys() (all configKeys, err error) {
 	text, err := p.configSchema()
 	if err != nil {
-		return configKeys{}, err
+		return nil, err
 	}
 	var root map[string]any
 	if err := json.Unmarshal(text, &root); err != nil {
-		return configKeys{}, fmt.Errorf("read the schema of the config: %w", err)
+		return nil, fmt.Errorf("read the schema of the config: %w", err)
 	}
-	var k configKeys
-	k.read(root, "")
-	for _, name := range k.types {
-		k.all = append(k.all, configKey{
-			path: "sinks." + name, types: []string{name}, kind: "object", description: "An entry of sinks with type: " + name + ".",
-		})
-		for _, key := range k.all {
-			if below, ok := strings.CutPrefix(key.path, "sinks."); ok && key.has(name) && !slices.Contains(k.types, firstStep(below)) {
-				key.path, key.types = "sinks."+name+"."+below, []string{name}
-				k.all = append(k.all, key)
-			}
-		}
-	}
-	slices.SortStableFunc(k.all, func(a, b configKey) int { return cmp.Compare(a.path, b.path) })
-	return k, nil
-}
-
-func firstStep(path string) string {
-	step, _, _ := strings.Cut(path, ".")
-	return step
-}
-
-// has reports whether sinks of a type have the key.
-func (k configKey) has(sinkType string) bool {
-	return len(k.types) == 0 || slices.Contains(k.types, sinkType)
+	all.read(root, "")
+	slices.SortStableFunc(all, func(a, b configKey) int { return cmp.Compare(a.path, b.path) })
+	// An alternative of a value may have the same keys.
+	return slices.CompactFunc(all, func(a, b configKey) bool { return a.path == b.path }), nil
 }
 
 // read adds the keys in a schema: its own, those of list items and of alternatives, and those of each
-// sink type. Of is the sink type that the schema is for, none for all.
-func (k *configKeys) read(node map[string]any, path string, of ...string) {
-	properties, _ := node["properties"].(map[string]any)
+// sink type.
+func (k *configKeys) read(node map[string]any, path string) {
+	properties := at(node, "properties")
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if inner, ok := properties[name].(map[string]any); ok { // true stands for a key of all sink types
-			at := strings.TrimPrefix(path+"."+name, ".")
-			k.all = addKey(k.all, newConfigKey(inner, at), of...)
-			k.read(inner, at, of...)
+			below := strings.TrimPrefix(path+"."+name, ".")
+			*k = append(*k, newConfigKey(inner, below))
+			k.read(inner, below)
 		}
 	}
-	for _, inner := range alternativesOf(node, "anyOf", "allOf") {
+	for _, inner := range alternativesOf(node) {
 		if sinkType := constOf(inner); sinkType != "" {
-			k.types = append(k.types, sinkType)
-			k.read(at(inner, "then"), path, sinkType)
+			below := path + "." + sinkType
+			about := "An entry of sinks with type: " + sinkType + ". It has the keys of sinks as well."
+			*k = append(*k, configKey{path: below, kind: "object", description: about})
+			k.read(at(inner, "then"), below)
 			continue
 		}
-		k.read(inner, path, of...)
+		k.read(inner, path)
 	}
-	if items, ok := node["items"].(map[string]any); ok {
-		k.read(items, path, of...)
+	if items := at(node, "items"); items != nil {
+		k.read(items, path)
 	}
-}
-
-// addKey adds a key of these sink types, or the types to the same key of other types.
-func addKey(all []configKey, key configKey, types ...string) []configKey {
-	i := slices.IndexFunc(all, func(other configKey) bool {
-		other.types = nil
-		return reflect.DeepEqual(other, key)
-	})
-	if i < 0 {
-		i = len(all)
-		all = append(all, key)
-	}
-	all[i].types = append(all[i].types, types...)
-	slices.Sort(all[i].types)
-	all[i].types = slices.Compact(all[i].types)
-	return all
 }
 
 // newConfigKey reads the schema of a key.
 func newConfigKey(schema map[string]any, path string) configKey {
-	kinds := kindsOf(schema)
-	if slices.Contains(kinds, "boolean") && slices.Contains(kinds, "number") { // text that YAML may take for either
-		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "boolean" || kind == "number" })
+	kinds := make(map[string]bool)
+	kindsOf(schema, kinds)
+	if kinds["boolean"] && kinds["number"] { // text that YAML may take for either
+		delete(kinds, "boolean")
+		delete(kinds, "number")
 	}
-	slices.Sort(kinds)
-	key := configKey{path: path, kind: strings.Join(slices.Compact(kinds), " or "), values: strings.Join(enumOf(schema), ", ")}
+	key := configKey{path: path, kind: strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), values: enumOf(schema)}
 	key.description, _ = schema["description"].(string)
 	if value := schema["default"]; value != nil {
 		text, _ := json.Marshal(value) // it was unmarshaled
@@ -131,9 +84,9 @@ func constOf(schema map[string]any) string {
 	return text
 }
 
-// alternativesOf are the schemas in lists of a schema.
-func alternativesOf(node map[string]any, lists ...string) (all []map[string]any) {
-	for _, list := range lists {
+// alternativesOf are the schemas of which a value has one, or all.
+func alternativesOf(node map[string]any) (all []map[string]any) {
+	for _, list := range []string{"anyOf", "allOf"} {
 		branches, _ := node[list].([]any)
 		for _, branch := range branches {
 			if branch, ok := branch.(map[string]any); ok {
@@ -144,68 +97,48 @@ func alternativesOf(node map[string]any, lists ...string) (all []map[string]any)
 	return all
 }
 
-// kindsOf names the types that a value may have.
-func kindsOf(node map[string]any) (kinds []string) {
-	switch of := node["type"].(type) {
-	case string:
-		kinds = append(kinds, strings.ReplaceAll(of, "array", "list"))
-	case []any:
-		for _, one := range of {
-			if text, ok := one.(string); ok && text != "null" {
-				kinds = append(kinds, text)
-			}
+// kindsOf notes the types that a value may have.
+func kindsOf(node map[string]any, kinds map[string]bool) {
+	list, _ := node["type"].([]any)
+	for _, one := range append(list, node["type"]) {
+		if kind, ok := one.(string); ok && kind != "null" {
+			kinds[strings.ReplaceAll(kind, "array", "list")] = true
 		}
 	}
-	for _, branch := range alternativesOf(node, "anyOf") {
-		kinds = append(kinds, kindsOf(branch)...)
+	for _, inner := range alternativesOf(node) {
+		kindsOf(inner, kinds)
 	}
-	return kinds
 }
 
-// enumOf are the allowed values of a key, or of its items.
-func enumOf(node map[string]any) (values []string) {
-	enum, _ := node["enum"].([]any)
-	for _, value := range enum {
-		values = append(values, fmt.Sprint(value))
+// enumOf lists the allowed values of a key, or of its items.
+func enumOf(node map[string]any) string {
+	if enum, ok := node["enum"].([]any); ok {
+		return listed(enum)
 	}
-	inner := alternativesOf(node, "anyOf")
-	if items, ok := node["items"].(map[string]any); ok {
+	inner := alternativesOf(node)
+	if items := at(node, "items"); items != nil {
 		inner = append(inner, items)
 	}
 	for _, one := range inner {
-		if values == nil {
-			values = enumOf(one)
+		if values := enumOf(one); values != "" {
+			return values
 		}
 	}
-	return values
-}
-
-// paths are those of all keys.
-func (k configKeys) paths() []string {
-	paths := make([]string, len(k.all))
-	for i, key := range k.all {
-		paths[i] = key.path
-	}
-	return slices.Compact(paths)
+	return ""
 }
 
 // find returns the path of the key that a user names, in full or by its end.
 func (k configKeys) find(said string) (path string, err error) {
 	said = regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
-	all := k.paths()
-	if slices.Contains(all, said) {
-		return said, nil
-	}
-	all = slices.DeleteFunc(all, func(p string) bool {
-		below, ok := strings.CutPrefix(p, "sinks.")
-		return ok && slices.Contains(k.types, firstStep(below)) // it is below sinks, too
-	})
-	var ends, lasts []string
-	for _, p := range all {
-		if strings.HasSuffix(strings.ToLower("."+p), "."+strings.ToLower(said)) {
-			ends = append(ends, p)
+	var ends, paths, names []string
+	for _, key := range k {
+		switch {
+		case key.path == said:
+			return said, nil
+		case strings.HasSuffix(strings.ToLower("."+key.path), "."+strings.ToLower(strings.TrimPrefix(said, "sinks."))):
+			ends = append(ends, key.path)
 		}
-		lasts = append(lasts, p[strings.LastIndex(p, ".")+1:])
+		paths, names = append(paths, key.path), append(names, key.path[strings.LastIndex(key.path, ".")+1:])
 	}
 	switch {
 	case len(ends) == 1:
@@ -213,72 +146,36 @@ func (k configKeys) find(said string) (path string, err error) {
 	case len(ends) > 1:
 		return "", fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
 	case !strings.Contains(said, "."):
-		return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, lasts))
+		return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, names))
 	}
-	return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, k.paths()))
+	return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, paths))
 }
 
-// print shows the keys of a path for people, and the keys below it; "" is the config as a whole.
+// print shows the key of a path for people, and the keys below it; "" is the config as a whole.
 func (k configKeys) print(out io.Writer, path string) error {
-	before, types := "", 0
-	var below []configKey
-	for _, key := range k.all {
-		name, ok := strings.CutPrefix("."+key.path, strings.TrimSuffix("."+path, ".")+".")
+	rows := [][]string{{"KEYS", "TYPE", "DESCRIPTION"}}
+	for _, key := range k {
+		name, below := strings.CutPrefix("."+key.path, strings.TrimSuffix("."+path, ".")+".")
 		switch {
 		case key.path == path:
-			fmt.Fprint(out, before)
 			key.print(out)
-			before, types = "\n", types+len(key.types)
-		case ok && !strings.Contains(name, ".") && (path != "sinks" || !slices.Contains(k.types, name)):
+		case below && !strings.Contains(name, "."):
 			first, _, _ := strings.Cut(key.description, ". ")
-			below = addKey(below, configKey{path: name, kind: key.kind, description: strings.TrimSuffix(first, ".")}, key.types...)
+			rows = append(rows, []string{name, key.kind, strings.TrimSuffix(first, ".")})
 		}
 	}
-	if len(below) == 0 {
-		return nil
-	}
-	fmt.Fprintln(out, before+"KEYS")
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	differ := slices.ContainsFunc(below, func(key configKey) bool { return len(key.types) != types })
-	for _, key := range below {
-		row := []string{"  " + key.path, key.kind, cmp.Or(strings.Join(key.types, ", "), "all"), key.description}
-		if !differ {
-			row = slices.Delete(row, 2, 3)
-		}
-		fmt.Fprintln(table, strings.Join(row, "\t"))
-	}
-	return table.Flush()
+	return printTable(out, rows)
 }
 
 func (k configKey) print(out io.Writer) {
 	for _, line := range [][2]string{
-		{"KEY", k.path}, {"TYPE", cmp.Or(k.kind, "any")}, {"SINKS", strings.Join(k.types, ", ")}, {"DEFAULT", k.byDefault}, {"VALUES", k.values},
+		{"KEY", k.path}, {"TYPE", cmp.Or(k.kind, "any")}, {"DEFAULT", k.byDefault}, {"VALUES", k.values},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "%-8s %s\n", line[0], line[1])
 		}
 	}
 	if k.description != "" {
-		fmt.Fprintf(out, "\n  %s\n", strings.ReplaceAll(wrap(k.description, 88), "\n", "\n  "))
+		fmt.Fprintf(out, "\n%s\n", k.description)
 	}
-}
-
-// wrap breaks a text into lines of at most width characters.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case column == 0:
-		case column+1+len(word) > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
 }

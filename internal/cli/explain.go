@@ -13,9 +13,9 @@ func explainCommand(std streams) *cobra.Command {
 		Use: "explain [key]", Short: "show the documentation of a key of the config", GroupID: setUpGroup,
 		Long: `informd explain shows the type, the default, the values and the meaning of a key of the
 config, and the keys below it. Without a key, it shows the top-level keys. A key is a path
-with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it.
-sinks.nats stands for the keys that sinks of type nats have.`,
-		Example:     "informd explain resources\ninformd explain journal.maxBytes\ninformd explain sinks.tls\ninformd explain sinks.nats",
+with dots, as in sinks.nats.tls.caFile; a name alone is enough if only one key has it. The
+keys of a sink type are below its name, as in sinks.nats.`,
+		Example:     "informd explain resources\ninformd explain journal.maxBytes\ninformd explain sinks.nats",
 		Annotations: exitCodes("0 ok, 2 unknown key"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -28,7 +28,11 @@ sinks.nats stands for the keys that sinks of type nats have.`,
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return keys.paths(), cobra.ShellCompDirectiveNoFileComp
+			var paths []string
+			for _, key := range keys {
+				paths = append(paths, key.path)
+			}
+			return paths, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			keys, err := std.program.configKeys()

@@ -28,7 +28,7 @@ func manifestOf(object []byte) (manifest map[string]any, notes []string, err err
 		notes = append(notes, "It had an owner. The owner references are left out: with an owner that is gone, the garbage collector would delete it again.")
 	}
 	if finalizers, _ := metadata["finalizers"].([]any); len(finalizers) > 0 {
-		notes = append(notes, fmt.Sprintf("It keeps its finalizers %s.", allTexts(finalizers)))
+		notes = append(notes, fmt.Sprintf("It keeps its finalizers %s.", listed(finalizers)))
 	}
 	for _, key := range []string{
 		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "ownerReferences",
@@ -77,7 +77,8 @@ func stripHidden(value any, path string, hidden *[]string) bool {
 	return false
 }
 
-func allTexts(list []any) string {
+// listed joins values with commas.
+func listed(list []any) string {
 	var all []string
 	for _, one := range list {
 		all = append(all, fmt.Sprint(one))

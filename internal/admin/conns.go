@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,9 +23,8 @@ const (
 )
 
 // conns is a listener with a bound of open connections. Beyond the bound it closes a
-// connection of the peer that has the most of them: one that waits for a request before
-// one that serves one, and the oldest first. So a peer that floods informd shuts out
-// itself, and not the probes of the kubelet.
+// connection of the peer that has the most of them, the oldest first. So a peer that floods
+// informd shuts out itself, and not the probes of the kubelet.
 type conns struct {
 	net.Listener
 	logger *slog.Logger
@@ -34,13 +32,12 @@ type conns struct {
 	warned minutely
 
 	mu   sync.Mutex
-	open map[net.Conn]*usage
+	open map[net.Conn]usage
 }
 
 // usage is what is known of an open connection.
 type usage struct {
 	peer  string
-	busy  bool
 	since time.Time
 }
 
@@ -75,7 +72,7 @@ func (c *conns) Accept() (net.Conn, error) {
 func (c *conns) add(conn net.Conn, peer string) (excess net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open[conn] = &usage{peer: peer, since: time.Now()}
+	c.open[conn] = usage{peer, time.Now()}
 	if len(c.open) <= maxConns {
 		return nil
 	}
@@ -84,35 +81,13 @@ func (c *conns) add(conn net.Conn, peer string) (excess net.Conn) {
 		peers[u.peer]++
 	}
 	for one, u := range c.open {
-		if excess == nil || before(peers, u, c.open[excess]) {
+		last := c.open[excess]
+		if more := peers[u.peer] - peers[last.peer]; excess == nil || more > 0 || more == 0 && u.since.Before(last.since) {
 			excess = one
 		}
 	}
 	delete(c.open, excess)
 	return excess
-}
-
-// before reports whether a is closed before b.
-func before(peers map[string]int, a, b *usage) bool {
-	switch {
-	case peers[a.peer] != peers[b.peer]:
-		return peers[a.peer] > peers[b.peer]
-	case a.busy != b.busy:
-		return b.busy
-	}
-	return a.since.Before(b.since)
-}
-
-// changed follows the connections of an [http.Server].
-func (c *conns) changed(conn net.Conn, state http.ConnState) {
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if u := c.open[conn]; u != nil {
-		u.busy, u.since = state == http.StateActive, time.Now()
-	}
 }
 
 func (c *counted) Close() error {

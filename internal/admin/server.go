@@ -157,11 +157,10 @@ func (s *Server) startTCP() error {
 	h := s.newHTTP(&door{encrypted: o.TLS.Wanted(), local: connection.Loopback(host), hosts: o.Hosts, tokenFile: o.TokenFile})
 	serve := h.Serve
 	if o.TLS.Wanted() {
-		own, err := newIdentity(o.TLS, o.Logger)
-		if err != nil {
+		var err error
+		if h.TLSConfig, err = o.TLS.serve(o.Logger); err != nil {
 			return fmt.Errorf("serve admin on %s: %w", o.Listen, err)
 		}
-		h.TLSConfig = own.serve()
 		serve = func(l net.Listener) error { return h.ServeTLS(l, "", "") }
 	}
 	if o.TokenFile != "" {
@@ -209,8 +208,7 @@ func (s *Server) newHTTP(d *door) *http.Server {
 
 // run serves in the background.
 func (s *Server) run(h *http.Server, l net.Listener, serve func(net.Listener) error) {
-	bound := &conns{Listener: l, logger: s.options.Logger, closed: s.closed, open: make(map[net.Conn]*usage)}
-	h.ConnState = bound.changed
+	bound := &conns{Listener: l, logger: s.options.Logger, closed: s.closed, open: make(map[net.Conn]usage)}
 	served := make(chan struct{})
 	s.running = append(s.running, running{h, served})
 	go func() {

@@ -9,8 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/informd/informd/internal/config"
 )
@@ -100,71 +99,24 @@ func (t TLS) ClientConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// identity is the server's side, as the files are now. Its methods may be called
-// concurrently.
-type identity struct {
-	files  TLS
-	logger *slog.Logger
-
-	mu     sync.Mutex
-	config *tls.Config // of the last files that were sound
-	stamps [3]stamp    // of the same files
-	warned time.Time   // of the last warning about others, zero if there are none
-}
-
-// warnEvery is the time between two log lines about files that are not sound.
-const warnEvery = time.Minute
-
-// stamp tells a file from the one that was there before.
-type stamp struct {
-	changed time.Time
-	size    int64
-}
-
-// newIdentity fails if the files are not sound.
-func newIdentity(files TLS, logger *slog.Logger) (*identity, error) {
-	i := &identity{files: files, logger: logger, stamps: files.stamps()}
-	var err error
-	i.config, err = files.load()
-	return i, err
-}
-
-// stamps are zero for files that cannot be looked at.
-func (t TLS) stamps() (all [3]stamp) {
-	for i, path := range []string{t.CertFile, t.KeyFile, t.ClientCAFile} {
-		if info, err := os.Stat(path); err == nil {
-			all[i] = stamp{info.ModTime(), info.Size()}
-		}
-	}
-	return all
-}
-
-// serve is what a server's connections are made with.
-func (i *identity) serve() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return i.current(), nil
-	}}
-}
-
-// current reads the files again if they have changed. While they are not sound, as in
-// the middle of a rotation, the config from before stays in use. Each connection then reads them
-// again, as a corrected mode or owner does not change a stamp.
-func (i *identity) current() *tls.Config {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	stamps := i.files.stamps()
-	if stamps == i.stamps {
-		return i.config
-	}
-	config, err := i.files.load()
+// serve returns what the server's connections are made with. It fails if the files are not sound. Each
+// connection reads them again, because they may rotate; while they are not sound, as in the middle of
+// a rotation, the certificate from before stays in use.
+func (t TLS) serve(logger *slog.Logger) (*tls.Config, error) {
+	first, err := t.load()
 	if err != nil {
-		if now := time.Now(); now.Sub(i.warned) >= warnEvery {
-			i.warned = now
-			i.logger.Warn("admin certificate not loaded; the previous one stays in use", "err", err)
-		}
-		return i.config
+		return nil, err
 	}
-	i.config, i.stamps, i.warned = config, stamps, time.Time{}
-	i.logger.Info("admin certificate reloaded")
-	return config
+	var last atomic.Pointer[tls.Config]
+	var warned minutely
+	last.Store(first)
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now, err := t.load()
+		if err == nil {
+			last.Store(now)
+		} else if warned.first() {
+			logger.Warn("admin certificate not loaded; the previous one stays in use", "err", err)
+		}
+		return last.Load(), nil
+	}}, nil
 }

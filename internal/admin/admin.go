@@ -175,23 +175,15 @@ const blockedFor = 30 * time.Second
 
 // unready says which targets keep informd from being ready, and why.
 func unready(targets []Target) (reasons []string) {
-	left := 0
-	add := func(reason string) {
-		if len(reasons) < maxReasons {
-			reasons = append(reasons, reason)
-		} else {
-			left++
-		}
-	}
 	for _, t := range targets {
 		if !t.Looked {
-			add(strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
+			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
 		} else if !t.BlockedSince.IsZero() && time.Since(t.BlockedSince) >= blockedFor {
-			add(fmt.Sprintf("target %s waits for the journal since %s", t.Target, time.Since(t.BlockedSince).Round(time.Second)))
+			reasons = append(reasons, fmt.Sprintf("target %s waits for the journal since %s", t.Target, time.Since(t.BlockedSince).Round(time.Second)))
 		}
 	}
-	if left > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d more targets are not known yet or wait for the journal", left))
+	if more := len(reasons) - maxReasons; more > 0 {
+		reasons = append(reasons[:maxReasons], fmt.Sprintf("%d more targets are not known yet or wait for the journal", more))
 	}
 	return reasons
 }

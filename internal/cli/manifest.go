@@ -93,8 +93,9 @@ func clearKind(manifest, metadata map[string]any) {
 	annotations, _ := metadata["annotations"].(map[string]any)
 	switch group, _, _ := strings.Cut(fmt.Sprint(manifest["apiVersion"]), "/"); fmt.Sprint(manifest["kind"], " ", group) {
 	case "Pod v1":
-		delete(spec, "nodeName") // the scheduler chooses
-		dropTokenVolume(spec)
+		// The volume with the token stays: admission uses it again.
+		delete(spec, "nodeName")            // the scheduler chooses
+		delete(spec, "ephemeralContainers") // only the API server's subresource takes them
 	case "Service v1":
 		delete(spec, "clusterIP")
 		if ips, _ := spec["clusterIPs"].([]any); len(ips) > 0 && ips[0] == "None" {
@@ -139,30 +140,6 @@ func clearJob(spec, metadata map[string]any) {
 		labels, _ := m["labels"].(map[string]any)
 		dropKeys(labels, "batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name")
 	}
-}
-
-// dropTokenVolume removes the volume with the token that admission adds to a new Pod again.
-func dropTokenVolume(spec map[string]any) {
-	isToken := func(key string) func(any) bool {
-		return func(one any) bool {
-			m, _ := one.(map[string]any)
-			name, _ := m[key].(string)
-			return strings.HasPrefix(name, "kube-api-access-")
-		}
-	}
-	if volumes, ok := spec["volumes"].([]any); ok {
-		spec["volumes"] = slices.DeleteFunc(volumes, isToken("name"))
-	}
-	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
-		containers, _ := spec[list].([]any)
-		for _, one := range containers {
-			container, _ := one.(map[string]any)
-			if mounts, ok := container["volumeMounts"].([]any); ok {
-				container["volumeMounts"] = slices.DeleteFunc(mounts, isToken("name"))
-			}
-		}
-	}
-	delete(spec, "ephemeralContainers") // only the API server's subresource takes them
 }
 
 // dropKeys removes the keys with one of these beginnings.

@@ -80,16 +80,6 @@ func peers(c *config.Admin) replica.Peers {
 	}}
 }
 
-// forward returns what serves an operator's look at objects while this process follows a leader; nil if
-// it leads, or if the leader would refuse its requests.
-func (d *Daemon) forward() http.Handler {
-	f := d.followerStatus()
-	if f == nil || f.Leader == "" || f.Leader == d.config.Replicas.Address || d.config.Admin.TokenFile == "" {
-		return nil
-	}
-	return d.peers.Forward(f.Leader, d.logger)
-}
-
 // namespaceFile has the namespace of the Pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 

@@ -45,7 +45,7 @@ func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	d.follower.Store(&admin.Follower{})
 	l, err := replica.Acquire(ctx, replica.Options{
 		Kubernetes: d.kubernetes, Lease: r.Lease, Namespace: namespace, Duration: r.Duration, Address: r.Address,
-		Dir: d.config.Journal.Dir, Peers: d.peers, Server: &d.replica,
+		Dir: d.config.Journal.Dir, Peers: peers(&d.config.Admin), Server: &d.replica,
 		Status: func(leader string, inSync bool) { d.follower.Store(&admin.Follower{Leader: leader, InSync: inSync}) },
 		Logger: d.logger,
 	})

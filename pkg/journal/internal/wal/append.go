@@ -260,10 +260,7 @@ func (l *Log) write(at int64) error {
 		}
 	}
 	if hard != 0 {
-		l.waitForFollowers(hard, active.end())
-	}
-	if l.hard != 0 || l.nextHard != 0 {
-		signal(l.wake)
+		l.withhold(hard)
 	}
 	l.signal()
 	return nil
@@ -290,9 +287,6 @@ func (l *Log) take(active *file, s *staged, at int64) {
 	l.apply(active, &s.entry, offset, s.target, s.named)
 	if s.event == nil {
 		return
-	}
-	if s.entry.Flags.Has(record.Hard) {
-		l.holdBack(s.entry.Seq)
 	}
 	e := Entry{Seq: s.entry.Seq, Event: *s.event, Appended: time.UnixMicro(at)}
 	e.Event.Data = s.data

@@ -1,8 +1,10 @@
 package wal
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
@@ -39,7 +41,6 @@ type source struct {
 
 	index *segment.Index
 	fates []Fate
-	heads []keptHead
 	live  int64 // bytes
 }
 
@@ -143,7 +144,6 @@ func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struc
 	s := &source{file: f, index: index, fates: make([]Fate, len(index.Entries)), live: segment.HeaderSize}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.heads = l.headsToKeep(f, index)
 	for i := range index.Entries {
 		e := &index.Entries[i]
 		s.fates[i] = l.fate(f, e, p, stable, index.NamespaceOf(e), older)
@@ -191,7 +191,7 @@ func (l *Log) rewrite(group []*source, p Policy) error {
 	for _, s := range group {
 		header.Generation = max(header.Generation, s.Generation+1)
 	}
-	w := &rewriter{log: l, index: segment.NewIndex(header, nil), dirty: header.Append(nil)}
+	w := &rewriter{log: l, index: segment.NewIndex(header, nil)}
 	written, err := w.run(group)
 	if err == nil {
 		l.replace(group, written, w.index.Entries, p)
@@ -203,10 +203,10 @@ func (l *Log) rewrite(group []*source, p Policy) error {
 type rewriter struct {
 	log   *Log
 	open  disk.File
+	to    *bufio.Writer // to open
 	index *segment.Index
-	heads []keptHead
-	dirty []byte // not written yet
-	at    int64  // where that belongs
+	from  []place // of the records, before
+	bytes []byte  // of a record
 }
 
 // run makes the segment and its index file durable under their names. A crash leaves the sources or
@@ -217,21 +217,25 @@ func (w *rewriter) run(group []*source) (_ *file, err error) {
 	if w.open, err = l.dir.Create(name); err != nil {
 		return nil, err
 	}
+	w.to = bufio.NewWriterSize(io.NewOffsetWriter(w.open, 0), blockSize)
+	_, err = w.to.Write(header.Append(nil))
 	for _, s := range group {
 		if err == nil {
 			err = w.copy(s)
 		}
 	}
 	if err == nil {
-		err = w.flush()
+		err = w.to.Flush()
 	}
 	if err == nil {
 		err = l.sync(w.open)
 	}
 	err = errors.Join(err, w.open.Close())
 	if err == nil {
-		bytes := w.index.Append(nil, func(i int) (string, bool) { return w.heads[i].target, w.heads[i].keep })
-		l.written.Add(uint64(len(bytes)))
+		l.mu.Lock()
+		bytes := w.index.Append(nil, func(i int) (string, bool) { return l.keepsHead(&w.index.Entries[i], w.from[i]) })
+		l.mu.Unlock()
+		l.written.Add(uint64(w.index.Size) + uint64(len(bytes)))
 		err = disk.Write(l.dir, header.Index(), bytes, l.syncs())
 	}
 	// The index file is durable first. One that was left of another attempt must not meet the new
@@ -258,57 +262,36 @@ func (w *rewriter) copy(s *source) error {
 		return err
 	}
 	defer open.Close() //nolint:errcheck // it was only read
-	var bytes []byte
+	scanner := segment.NewScanner(open, segment.HeaderSize, s.size)
 	for i := range s.index.Entries {
-		e := &s.index.Entries[i]
-		if s.fates[i] == Drop {
-			continue
+		e := s.index.Entries[i]
+		r, at, err := scanner.Next()
+		if err == nil && (at != int64(e.Offset) || r.Kind != e.Kind || r.Seq != e.Seq) {
+			err = fmt.Errorf("%w: not that of the index file", record.ErrInvalid)
 		}
-		bytes = slices.Grow(bytes[:0], int(e.Size))[:e.Size]
-		n, err := disk.ReadAt(open, bytes, int64(e.Offset))
+		if errors.Is(err, record.ErrInvalid) || errors.Is(err, record.ErrShort) || errors.Is(err, io.EOF) {
+			return w.log.damaged(s.Name, at, err)
+		}
 		if err != nil {
 			return err
 		}
-		r, _, err := record.Parse(bytes[:n])
-		if err == nil && (r.Kind != e.Kind || r.Seq != e.Seq) {
-			err = fmt.Errorf("%w: not that of the index file", record.ErrInvalid)
-		}
-		if err != nil {
-			return w.log.damaged(s.Name, int64(e.Offset), err)
+		if s.fates[i] == Drop {
+			continue
 		}
 		if s.fates[i] == DropData {
 			r.Data, r.Flags = nil, r.Flags|record.DataRemoved
 		}
-		if err := w.add(s, i, &r); err != nil {
+		if w.bytes, err = record.Append(w.bytes[:0], &r); err == nil {
+			_, err = w.to.Write(w.bytes)
+		}
+		if err != nil {
 			return err
 		}
+		w.from = append(w.from, s.place(&e))
+		e.Size, e.Flags = uint32(r.Size()), r.Flags
+		w.index.Add(e, s.index.NamespaceOf(&e), r.Head)
 	}
 	return nil
-}
-
-func (w *rewriter) add(s *source, i int, r *record.Record) (err error) {
-	if w.dirty, err = record.Append(w.dirty, r); err != nil {
-		return err
-	}
-	e, head := s.index.Entries[i], r.Head
-	e.Size, e.Flags, e.Time = uint32(r.Size()), r.Flags, r.Time
-	if !s.heads[i].keep {
-		head = nil
-	}
-	w.heads = append(w.heads, s.heads[i])
-	w.index.Add(e, s.index.NamespaceOf(&e), head)
-	if len(w.dirty) >= blockSize {
-		return w.flush()
-	}
-	return nil
-}
-
-func (w *rewriter) flush() error {
-	n, err := w.open.WriteAt(w.dirty, w.at)
-	w.log.written.Add(uint64(n))
-	w.at += int64(n)
-	w.dirty = w.dirty[:0]
-	return err
 }
 
 // replace puts a rewritten segment with these records in the place of others, and the index in order.

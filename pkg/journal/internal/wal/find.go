@@ -173,7 +173,11 @@ const shortWrite = writeBytes + 1<<20
 // Behind others the log goes on: they are damage. It returns the segments that have records.
 func (l *Log) findEnd(all []*found) (left []*found, end ending) {
 	synced := l.syncedUpTo(all)
-	end.damaged = len(all) == 0 && synced.segment > 0 || len(all) > 0 && all[len(all)-1].Through < l.before.segment
+	through := uint32(0)
+	if n := len(all); n > 0 {
+		through = all[n-1].Through
+	}
+	end.damaged = place{through + 1, segment.HeaderSize}.before(l.before) // an empty segment may be gone
 	next := uint32(1)
 	for i, f := range all {
 		if f.Number > next && !(place{segment: next}).before(synced) {

@@ -42,16 +42,13 @@ func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key keys
 
 // PutLetter appends a dead letter, and returns when it is durable.
 func (l *Log) PutLetter(ctx context.Context, name string, text []byte) error {
-	if err := l.putLetter(name, text); err != nil {
+	l.mu.Lock()
+	err := l.put(record.Letter, name, nil, text, l.box(name).last+1)
+	l.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	return l.Sync(ctx)
-}
-
-func (l *Log) putLetter(name string, text []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.put(record.Letter, name, nil, text, l.box(name).last+1)
 }
 
 // LetterBytes is the size of the dead letters of all sinks.

@@ -118,37 +118,35 @@ type Log struct {
 	syncing    disk.Stopwatch
 	compacting sync.Mutex // held by Compact, and taken before the files are closed
 
-	mu       sync.Mutex
-	err      error // final
-	files    []*file
-	numbers  map[uint32]*file
-	replaced []*file // to be removed when no call reads them
-	hasher   *keys.Hasher
-	table    keys.Table
-	targets  targets
-	named    map[keys.Hash]*Named
-	letters  map[string]*box
-	last     uint64 // sequence of the newest event
-	skips    []Skip
-	damage   uint64 // see start
-	checked  uint32 // see start
-	bytes    int64  // of all segments
-	events   uint64
-	limit    int64
-	block    []byte // of the newest records
-	staged   []staged
-	tail     tail
-	synced   place
-	before   place  // up to where earlier processes have synced, as they have noted
-	hard     uint64 // the first hard event that is not synced, 0 without one
-	nextHard uint64 // the first one that the sync in progress does not cover
-	news     map[chan<- struct{}]struct{}
-	version  uint64 // of the list of files
-	// Followers are those that hard events wait for, and unshipped the writes that do, in order.
-	followers map[string]*follower
+	mu        sync.Mutex
+	err       error // final
+	files     []*file
+	numbers   map[uint32]*file
+	replaced  []*file // to be removed when no call reads them
+	hasher    *keys.Hasher
+	table     keys.Table
+	targets   targets
+	named     map[keys.Hash]*Named
+	letters   map[string]*box
+	last      uint64 // sequence of the newest event
+	skips     []Skip
+	damage    uint64 // see start
+	checked   uint32 // see start
+	bytes     int64  // of all segments
+	events    uint64
+	limit     int64
+	block     []byte // of the newest records
+	staged    []staged
+	tail      tail
+	synced    place
+	before    place      // up to where earlier processes have synced, as they have noted
+	syncTo    place      // what the last sync covers, which may be in progress
+	withheld  []withheld // in order
+	news      map[chan<- struct{}]struct{}
+	version   uint64               // of the list of files
+	followers map[string]*follower // that hard events wait for
 	released  map[string]time.Time // when followers were too slow
-	unshipped []unshipped
-	settling  int // calls of Settle
+	settling  int                  // calls of Settle
 	// Blocked counts calls of Append that wait for space.
 	blocked atomic.Int64
 	// Written counts all bytes that were written to files, and Appended those of records that
@@ -346,14 +344,10 @@ func (l *Log) Readable() uint64 {
 }
 
 func (l *Log) readable() uint64 {
-	up := l.last
-	if l.hard != 0 {
-		up = l.hard - 1
+	if len(l.withheld) > 0 {
+		return l.withheld[0].seq - 1
 	}
-	if len(l.unshipped) > 0 {
-		up = min(up, l.unshipped[0].seq-1)
-	}
-	return up
+	return l.last
 }
 
 // Skipped counts the sequences of a range, both ends included, that were never used.

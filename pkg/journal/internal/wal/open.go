@@ -73,7 +73,7 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 // Read loads the log in a directory as it is, and changes nothing there. Nothing may be appended to it, and
 // there is nothing to close.
 func Read(d disk.Dir) (*Log, error) {
-	l := newLog(disk.ReadOnly{Dir: d}, Options{})
+	l := newLog(readOnly{d}, Options{})
 	all, err := l.find(false)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,11 @@ func Read(d disk.Dir) (*Log, error) {
 	all, _ = l.findEnd(all)
 	return l, l.loadAll(all)
 }
+
+// readOnly is a directory of a log that is only read: what it does not need stays.
+type readOnly struct{ disk.Dir }
+
+func (readOnly) Remove(string) error { return nil }
 
 // recover loads what is valid, and begins a segment with a start record. The error is [ErrDamaged] if all records must
 // be read before, as some are missing. Damaged segments stay as they are until the start record is durable: if the

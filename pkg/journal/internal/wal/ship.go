@@ -147,7 +147,7 @@ func (l *Log) awaitBytes(ctx context.Context, n segment.Name, offset int64, pati
 	if err := wait(patience, func(bytes int64) bool { return bytes > 0 }); err != nil {
 		return err
 	}
-	return wait(gather, func(bytes int64) bool { return bytes >= chunkBytes || len(l.unshipped) > 0 || l.settling > 0 })
+	return wait(gather, func(bytes int64) bool { return bytes >= chunkBytes || len(l.withheld) > 0 || l.settling > 0 })
 }
 
 // follower is another process with a copy of the log.
@@ -157,13 +157,6 @@ type follower struct {
 	// until is the end of the log when hard events began to wait for it. With all before, its copy has
 	// whatever a reader has.
 	until place
-}
-
-// unshipped is a write with a hard event that not all followers have.
-type unshipped struct {
-	seq uint64
-	end place
-	at  time.Time
 }
 
 // Acknowledge notes that a follower has the log up to an offset of a segment. From the first time in the
@@ -184,7 +177,7 @@ func (l *Log) Acknowledge(follower, name string, offset int64) {
 	} else {
 		known.acked, known.asked = at, time.Now() // an earlier place than before is that of a new process of this name
 	}
-	l.shipped()
+	l.free()
 }
 
 const (
@@ -201,18 +194,6 @@ func (l *Log) follow(name string, at place) {
 	if at.segment == end.segment && end.offset-at.offset <= chunkBytes && rested && len(l.followers) < maxFollowers {
 		delete(l.released, name)
 		l.followers[name] = &follower{acked: at, asked: time.Now(), until: end}
-	}
-}
-
-// shipped lets readers have what all followers have.
-func (l *Log) shipped() {
-	n := 0
-	for n < len(l.unshipped) && len(l.behindOf(l.unshipped[n].end)) == 0 {
-		n++
-	}
-	l.unshipped = slices.Clone(l.unshipped[n:])
-	if n > 0 || len(l.followers) == 0 || l.settling > 0 {
-		l.signal()
 	}
 }
 
@@ -233,7 +214,7 @@ func (l *Log) Release(follower string) {
 	if delete(l.followers, follower); len(l.released) < maxFollowers {
 		l.released[follower] = time.Now()
 	}
-	l.shipped()
+	l.free()
 }
 
 // Following describes the followers of a log.
@@ -258,7 +239,7 @@ func (l *Log) Following(patience, silence time.Duration) Following {
 		if !f.acked.before(f.until) {
 			all.InSync = append(all.InSync, name)
 		}
-		holdsUp := len(l.unshipped) > 0 && time.Since(l.unshipped[0].at) > patience && f.acked.before(l.unshipped[0].end)
+		holdsUp := len(l.withheld) > 0 && time.Since(l.withheld[0].at) > patience && f.acked.before(l.withheld[0].end)
 		if holdsUp || f.acked.before(end) && time.Since(f.asked) > silence {
 			all.Late = append(all.Late, name)
 		}
@@ -266,13 +247,6 @@ func (l *Log) Following(patience, silence time.Duration) Following {
 	slices.Sort(all.InSync)
 	slices.Sort(all.Late)
 	return all
-}
-
-// waitForFollowers has readers wait for the followers, if hard events were written.
-func (l *Log) waitForFollowers(first uint64, end place) {
-	if len(l.followers) > 0 {
-		l.unshipped = append(l.unshipped, unshipped{seq: first, end: end, at: time.Now()})
-	}
 }
 
 // Settle waits until all followers have what the log has now, or ctx ends. It returns those that lack something.

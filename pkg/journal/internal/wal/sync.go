@@ -50,25 +50,38 @@ func (l *Log) syncAndSeal() error {
 // index file takes so long, or the write of an Append, which it waits for within a second. It never blocks.
 func (l *Log) Syncing() time.Duration { return l.syncing.Elapsed() }
 
-// holdBack keeps an event, and those behind it, from readers until it is synced.
-func (l *Log) holdBack(seq uint64) {
-	if l.hard == 0 {
-		l.hard = seq
+// withheld are writes with hard events that readers wait for, until everything before a place is synced and all followers
+// have it.
+type withheld struct {
+	seq uint64 // the first hard event
+	end place
+	at  time.Time
+}
+
+// withhold keeps an event, and those behind it, from readers until all that was written is durable. What no sync covers yet
+// waits together.
+func (l *Log) withhold(seq uint64) {
+	end := l.active().end()
+	if n := len(l.withheld); n > 0 && l.syncTo.before(l.withheld[n-1].end) {
+		l.withheld[n-1].end = end
+	} else {
+		l.withheld = append(l.withheld, withheld{seq, end, time.Now()})
 	}
-	if l.nextHard == 0 {
-		l.nextHard = seq
+	signal(l.wake)
+}
+
+// free lets readers have what they need not wait for any more. The lock must be held.
+func (l *Log) free() {
+	for len(l.withheld) > 0 && !l.synced.before(l.withheld[0].end) && len(l.behindOf(l.withheld[0].end)) == 0 {
+		l.withheld = l.withheld[1:]
 	}
+	l.signal()
 }
 
 // harden makes the newest event a hard one, unless all is durable. The lock must be held.
 func (l *Log) harden() {
-	end := l.active().end()
-	if l.synced != end {
-		l.holdBack(l.last)
-		signal(l.wake)
-	}
-	if len(l.behindOf(end)) > 0 {
-		l.waitForFollowers(l.last, end)
+	if end := l.active().end(); l.synced != end || len(l.behindOf(end)) > 0 {
+		l.withhold(l.last)
 		l.signal()
 	}
 }
@@ -88,7 +101,7 @@ func (l *Log) syncAll() error {
 		}
 	}
 	newFile := end.segment != l.synced.segment
-	l.nextHard = 0
+	l.syncTo = end
 	l.mu.Unlock()
 
 	if err := l.syncFiles(open, newFile); err != nil {
@@ -99,11 +112,8 @@ func (l *Log) syncAll() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.synced = end; end == l.active().end() {
-		l.nextHard = 0 // of harden, whose event this sync has covered
-	}
-	l.hard = l.nextHard
-	l.signal()
+	l.synced = end
+	l.free()
 	return nil
 }
 
@@ -191,10 +201,8 @@ func (l *Log) sealAll() error {
 		if sealed == nil {
 			return nil
 		}
-		if err := l.seal(sealed); disk.IsFull(err) {
-			return nil // the index stays in memory until there is space
-		} else if err != nil {
-			return err
+		if err := l.seal(sealed); err != nil {
+			return unlessFull(err) // the index stays in memory until there is space
 		}
 	}
 }
@@ -203,8 +211,7 @@ func (l *Log) sealAll() error {
 func (l *Log) seal(f *file) error {
 	l.mu.Lock()
 	index := f.index
-	heads := l.headsToKeep(f, index)
-	bytes := index.Append(nil, func(i int) (string, bool) { return heads[i].target, heads[i].keep })
+	bytes := index.Append(nil, func(i int) (string, bool) { return l.keepsHead(&index.Entries[i], f.place(&index.Entries[i])) })
 	l.mu.Unlock()
 	if err := disk.Write(l.dir, f.Index(), bytes, l.syncs()); err != nil {
 		return fmt.Errorf("write %s: %w", f.Index(), err)
@@ -218,33 +225,17 @@ func (l *Log) seal(f *file) error {
 	return nil
 }
 
-// keptHead says whether an index file has the head of a record, and the target of an event.
-type keptHead struct {
-	keep   bool
-	target string
-}
-
-// headsToKeep tells which heads the index file of a segment has: those of last records, and what a
-// start reads in full. A power loss may take a record that is not synced, so the one before that
-// counts as the last, too. The lock must be held.
-func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
-	heads := make([]keptHead, len(index.Entries))
-	found := map[keys.Hash]bool{} // of keys whose last record is not synced
-	for i := len(heads) - 1; i >= 0; i-- {
-		e := &index.Entries[i]
-		last := l.table.Get(e.Key)
-		switch {
-		case last == nil:
-		case placeOf(last) == f.place(e):
-			heads[i].keep = true
-		case !placeOf(last).before(l.synced) && !found[e.Key]:
-			heads[i].keep, found[e.Key] = true, true
-		}
-		if heads[i].keep && e.Kind.Keyed() {
-			heads[i].target = l.targets.names[last.Target]
-		}
+// keepsHead reports whether an index file has the head of a record at a place, and of which target: of the last record
+// of its key. A power loss may take a record that is not synced, so those before that count, too. The lock must be held.
+func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
+	last := l.table.Get(e.Key)
+	if last == nil || placeOf(last) != at && placeOf(last).before(l.synced) {
+		return "", false
 	}
-	return heads
+	if e.Kind.Keyed() {
+		target = l.targets.names[last.Target]
+	}
+	return target, true
 }
 
 func placeOf(e *keys.Entry) place { return place{e.Segment, int64(e.Offset)} }

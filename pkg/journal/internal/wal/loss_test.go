@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
@@ -99,5 +100,55 @@ func TestDamageIsRemembered(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLossIsDeclaredThroughCrashes: a start that finds a loss may be interrupted at each call of the disk. A later one
+// declares it.
+func TestLossIsDeclaredThroughCrashes(t *testing.T) {
+	for what, lose := range map[string]func(d *disktest.Disk, newest string){
+		"a synced byte": func(d *disktest.Disk, newest string) { d.Flip(newest, 8*100) },
+		"a header":      func(d *disktest.Disk, newest string) { d.Flip(newest, 8*20) },
+		"the newest":    func(d *disktest.Disk, newest string) { _ = d.Remove(newest) },
+		"an older one":  func(d *disktest.Disk, _ string) { _ = d.Remove("00000001.00000001.log") },
+		"a long end": func(d *disktest.Disk, newest string) { // no crash leaves so much
+			f, err := d.Create("00000063.00000000.log")
+			if err == nil {
+				_, err = f.WriteAt(make([]byte, 3<<20), 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for calls := 1; ; calls++ {
+				d := smallLog(t, false)
+				names, err := d.Names()
+				if err != nil {
+					t.Fatal(err)
+				}
+				lose(d, slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })))
+				d = d.Clone(uint64(calls))
+				d.Set(disktest.Faults{PowerAfter: calls})
+				l, err := wal.Open(d, smallOptions())
+				interrupted := err != nil
+				if interrupted {
+					d.Restart()
+					l, err = wal.Open(d, smallOptions())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				valid := func(n wal.Named) bool { return n.Name != "" && !n.Void }
+				if !l.Void && (l.Damage() == 0 || slices.ContainsFunc(l.All(record.Mark), valid)) {
+					t.Errorf("interrupted at call %d: no loss is declared", calls)
+				}
+				l.Abandon()
+				if !interrupted {
+					return
+				}
+			}
+		})
 	}
 }

@@ -99,14 +99,23 @@ func (l *Log) recover(verify bool) error {
 	if err := l.loadAll(left); err != nil {
 		return err
 	}
-	before, clean := l.lastStart()
-	damaged := end.damaged || end.hole > before.Checked || l.options.Stale
+	before, clean, interrupted := l.lastStart()
+	damaged := interrupted || end.damaged || end.hole > before.Checked || l.options.Stale
 	clean = clean && !damaged
 	// The first start may have been interrupted before it had synced anything.
 	isNew := len(left) == 0 && !end.odd && !damaged && (len(end.gone) == 0 || end.gone[0].Number == 1)
 	l.Void = damaged || !isNew && l.mayLack(&before, clean, end.odd)
-	if l.Void && !verify {
+	switch {
+	case l.Void && !verify:
 		return ErrDamaged
+	case l.Void: // what is behind the end says so, too
+		for _, f := range end.gone {
+			l.broken = append(l.broken, f.Name)
+		}
+		if n := len(left); n > 0 {
+			left[n-1].damaged = true
+		}
+		end.gone = nil
 	}
 	if err := l.cutEnd(left, end.gone); err != nil {
 		return err
@@ -228,14 +237,19 @@ func parseNamed(kind record.Kind, head []byte) (*Named, error) {
 	return &Named{Kind: kind, Name: strings.Clone(name), Value: slices.Clone(value)}, err
 }
 
-// lastStart returns the newest start record, and whether the log ends with a stop.
-func (l *Log) lastStart() (s start, clean bool) {
-	begun := l.named[l.hasher.Record(byte(record.Start), "")]
+// lastStart returns the newest start record, whether the log ends with a stop, and whether that start has found damage
+// and was interrupted before it had voided the checkpoints.
+func (l *Log) lastStart() (s start, clean, interrupted bool) {
+	key := l.hasher.Record(byte(record.Start), "")
+	begun := l.named[key]
 	if begun == nil || json.Unmarshal(begun.Value, &s) != nil {
-		return start{}, false
+		return start{}, false, false
 	}
+	at := placeOf(l.table.Get(key))
+	voided := l.table.Get(l.hasher.Record(byte(record.Mark), ""))
+	interrupted = s.Checked == at.segment && (voided == nil || placeOf(voided).before(at))
 	stop := l.table.Get(l.hasher.Record(byte(record.Stop), ""))
-	return s, stop != nil && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end()
+	return s, stop != nil && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end(), interrupted
 }
 
 // start begins a segment with a start record.

@@ -35,9 +35,6 @@ type Table struct {
 
 const slabSize = 1 << 12
 
-// Len is the number of keys.
-func (t *Table) Len() int { return len(t.numbers) }
-
 func (t *Table) at(number uint32) *Entry { return &t.slabs[number/slabSize][number%slabSize] }
 
 // Get returns the entry of a key, nil without one. It is valid until the next Set or Remove; its fields may be

@@ -97,7 +97,7 @@ func appendID(dst []byte, e *event.Event) (_ []byte, known bool) {
 	return dst, true
 }
 
-func appendField(dst []byte, number byte, value []byte) []byte {
+func appendField[T string | []byte](dst []byte, number byte, value T) []byte {
 	dst = binary.AppendUvarint(append(dst, number), uint64(len(value)))
 	return append(dst, value...)
 }
@@ -106,8 +106,7 @@ func appendText(dst []byte, number byte, value string) []byte {
 	if value == "" {
 		return dst
 	}
-	dst = binary.AppendUvarint(append(dst, number), uint64(len(value)))
-	return append(dst, value...)
+	return appendField(dst, number, value)
 }
 
 func appendNumber(dst []byte, number byte, value uint64) []byte {

@@ -290,7 +290,7 @@ func (l *Log) take(active *file, s *staged, at int64) {
 	}
 	e := Entry{Seq: s.entry.Seq, Event: *s.event, Appended: time.UnixMicro(at)}
 	e.Event.Data = s.data
-	l.tail.add(e, int(s.entry.Size))
+	l.tail.add(e)
 }
 
 // apply updates the index by a record, as it is written or found at the start.

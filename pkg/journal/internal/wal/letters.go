@@ -113,22 +113,19 @@ func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, 
 
 // DropLetters removes dead letters, and returns when that is durable. Unknown numbers are ignored.
 func (l *Log) DropLetters(ctx context.Context, name string, list ...uint64) error {
-	if err := l.drop(name, list); err != nil {
-		return err
+	for _, number := range list {
+		if err := l.dropLetter(name, number); err != nil {
+			return err
+		}
 	}
 	return l.Sync(ctx)
 }
 
-func (l *Log) drop(name string, list []uint64) error {
+func (l *Log) dropLetter(name string, number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, number := range list {
-		if _, found := slices.BinarySearch(l.box(name).numbers, uint32(number)); !found || number > math.MaxUint32 {
-			continue
-		}
-		if err := l.put(record.LetterDropped, name, nil, nil, uint32(number)); err != nil {
-			return err
-		}
+	if _, found := slices.BinarySearch(l.box(name).numbers, uint32(number)); !found || number > math.MaxUint32 {
+		return l.err
 	}
-	return l.err
+	return l.put(record.LetterDropped, name, nil, nil, uint32(number))
 }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -90,7 +91,7 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 	f := l.numbers[n.Number]
 	if l.err != nil || f == nil || f.Name != n {
 		defer l.mu.Unlock()
-		return Chunk{}, orNoFile(l.err)
+		return Chunk{}, cmp.Or(l.err, ErrNoFile)
 	}
 	size, last := f.size-offset, f == l.active()
 	c := Chunk{Version: l.version, Next: l.behind(f)}
@@ -110,13 +111,6 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 	}
 	c.Ended = !last && (int64(len(c.Bytes)) == size || len(c.Bytes) < chunkBytes)
 	return c, err
-}
-
-func orNoFile(err error) error {
-	if err == nil {
-		return ErrNoFile
-	}
-	return err
 }
 
 // behind returns the name of the segment that was begun when this one was full.

@@ -5,32 +5,30 @@ import (
 	"time"
 )
 
-// entrySize is about the memory of an event beside its record, in bytes.
-const entrySize = 512
+// entrySize is about the memory of an event beside its data, in bytes.
+const entrySize = 768
 
 // tail has the newest events, for readers that keep up. Their sequences follow each other.
 type tail struct {
 	most    int // bytes
 	entries []Entry
-	sizes   []int
-	first   int // of entries and sizes; those before were dropped
+	first   int // of entries; those before were dropped
 	bytes   int
 }
 
-func (t *tail) add(e Entry, size int) {
+func (t *tail) add(e Entry) {
 	if n := len(t.entries); n > 0 && t.entries[n-1].Seq+1 != e.Seq {
 		*t = tail{most: t.most}
 	}
 	if len(t.entries) == cap(t.entries) && t.first > len(t.entries)/2 {
 		n := copy(t.entries, t.entries[t.first:])
-		copy(t.sizes, t.sizes[t.first:])
 		clear(t.entries[n:])
-		t.entries, t.sizes, t.first = t.entries[:n], t.sizes[:n], 0
+		t.entries, t.first = t.entries[:n], 0
 	}
-	t.entries, t.sizes = append(t.entries, e), append(t.sizes, size+entrySize)
-	t.bytes += size + entrySize
+	t.entries = append(t.entries, e)
+	t.bytes += len(e.Event.Data) + entrySize
 	for ; t.bytes > t.most && t.first < len(t.entries)-1; t.first++ {
-		t.bytes -= t.sizes[t.first]
+		t.bytes -= len(t.entries[t.first].Event.Data) + entrySize
 		t.entries[t.first] = Entry{} // its data is no longer needed
 	}
 }

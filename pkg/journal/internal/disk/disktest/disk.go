@@ -78,13 +78,6 @@ func (d *Disk) Set(f Faults) {
 	d.faults, d.calls = f, 0
 }
 
-// Calls is the number of changing calls since the last Set.
-func (d *Disk) Calls() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.calls
-}
-
 // PowerLoss loses what was not synced. Files that were open are unusable.
 func (d *Disk) PowerLoss() {
 	d.mu.Lock()

@@ -303,13 +303,24 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	for _, s := range group {
 		for i := range s.index.Entries {
 			e := &s.index.Entries[i]
-			if s.fates[i] != Drop {
-				l.move(s, e, by.Number, &left[0])
-				left = left[1:]
-			} else {
-				l.forget(s, e)
-				p.Dropped(e, s.index.NamespaceOf(e))
+			last := l.table.Get(e.Key)
+			if last != nil && placeOf(last) != s.place(e) {
+				last = nil
 			}
+			if s.fates[i] != Drop {
+				if last != nil {
+					last.Segment, last.Offset, last.Size, last.Flags = by.Number, left[0].Offset, left[0].Size, left[0].Flags
+				}
+				left = left[1:]
+				continue
+			}
+			if e.Kind == record.Event {
+				l.events--
+			}
+			if last != nil {
+				l.table.Remove(e.Key)
+			}
+			p.Dropped(e, s.index.NamespaceOf(e))
 		}
 		delete(l.numbers, s.Number)
 		l.bytes -= s.size
@@ -319,23 +330,6 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	l.bytes += by.size
 	l.version++
 	l.signal()
-}
-
-// forget takes a dropped record out of the index.
-func (l *Log) forget(s *source, e *segment.Entry) {
-	if e.Kind == record.Event {
-		l.events--
-	}
-	if last := l.table.Get(e.Key); last != nil && placeOf(last) == s.place(e) {
-		l.table.Remove(e.Key)
-	}
-}
-
-// move updates the place of a record.
-func (l *Log) move(s *source, from *segment.Entry, number uint32, to *segment.Entry) {
-	if last := l.table.Get(from.Key); last != nil && placeOf(last) == s.place(from) {
-		last.Segment, last.Offset, last.Size, last.Flags = number, to.Offset, to.Size, to.Flags
-	}
 }
 
 // removeReplaced removes the files of replaced segments, except for those that a call reads.

@@ -235,26 +235,6 @@ func TestWatchThatKeepsFailing(t *testing.T) {
 	}
 }
 
-// After a restart the log knows the version and the kind.
-func TestDiscoveryThatKeepsFailing(t *testing.T) {
-	for name, path := range map[string]string{
-		"of the group": "/apis/example.com", "of the version": "/apis/example.com/v1",
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
-			r.stop(false)
-			api.keepRefusing(func(r *http.Request) bool { return r.URL.Path == path }, answers()["500"])
-			api.del("a", "deleted")
-			r.begin(things())
-			r.caughtUp()
-			r.consistent()
-			checkStream(t, r.log.all(), api)
-		})
-	}
-}
-
 // A namespace stops to match, and its objects cannot be listed.
 func TestListOfANamespaceThatKeepsFailing(t *testing.T) {
 	api := newFakeAPI(t)

@@ -268,7 +268,7 @@ func TestResnapshotGivesUp(t *testing.T) {
 		"an object without a readable identity": {func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"104"},"items":[{"metadata":{}}]}`)
-		}, "identity cannot be read"},
+		}, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
@@ -434,7 +434,7 @@ func TestResnapshotFromAWrongList(t *testing.T) {
 	}
 }
 
-// An object cannot be emitted any more. It exists, so that its last event is repeated.
+// An object cannot be emitted any more. It exists, and a consumer would drop it with the end of the re-snapshot.
 func TestResnapshotOfAnUnreadableObject(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api, things())
@@ -442,8 +442,7 @@ func TestResnapshotOfAnUnreadableObject(t *testing.T) {
 	api.unemittable("same")
 	api.put("a", "same", "")
 	r.caughtUp()
-	n := len(r.log.all())
-	if x := r.resnapshot(); checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
+	if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "dead letters") {
+		t.Errorf("%+v", x)
 	}
 }

@@ -115,25 +115,12 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 		s.against.Note(k, listwatch.Listed{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion})
 	}
 	if s.Repeat != 0 {
-		return t.repeatLast(ctx, s, k, e)
+		s.Unreadable = s.Unreadable || k.Object == decide.Same
+		return nil
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
 	_, err := t.endReplaced(ctx, d, e)
 	return err
-}
-
-// repeatLast announces the last event of an object again that exists and cannot be emitted: a consumer drops what no event
-// of a re-snapshot has.
-func (t *Target) repeatLast(ctx context.Context, s *Pass, k decide.Known, e *index.Entry) error {
-	if k.Object != decide.Same || e.Run == s.Repeat {
-		return nil
-	}
-	last, err := t.LastObject(ctx, e)
-	if last == nil || err != nil {
-		return err
-	}
-	s.Repeated++
-	return t.Repeat(ctx, last, e, s.Repeat)
 }
 
 // observe compares one listed object with the index and emits the difference.

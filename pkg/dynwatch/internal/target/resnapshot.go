@@ -28,7 +28,7 @@ var errInterrupted = errors.New("the target stopped before the snapshot was comp
 var errDiffers = errors.New("the list has objects that changed meanwhile")
 
 // errUnreadable: with the synced event, a consumer would drop an object that exists.
-var errUnreadable = errors.New("the list has objects whose identity cannot be read: see the dead letters of the source")
+var errUnreadable = errors.New("the list has objects that cannot be read: see the dead letters of the source")
 
 // ResnapshotResult is the outcome of a request: see dynwatch.ResnapshotResult.
 type ResnapshotResult struct {

@@ -41,7 +41,7 @@ func (t *Target) unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.notice) }
 // resolve finds the resource and makes its source.
 func (t *Target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
-	if r, err = t.knownInstead(ctx, r, err); errors.Is(err, kube.ErrNotServed) {
+	if errors.Is(err, kube.ErrNotServed) {
 		t.unlisted = true
 		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
 			return unsure
@@ -77,26 +77,6 @@ func (t *Target) resolve(ctx context.Context) error {
 		t.use(s, r)
 	}
 	return err
-}
-
-// knownInstead returns what discovery said about the resource earlier, before a restart too, if
-// discovery keeps failing. It is asked again when what is served may have changed.
-func (t *Target) knownInstead(ctx context.Context, r catalog.Resolved, err error) (catalog.Resolved, error) {
-	known := t.Resolved
-	says := errors.Is(err, kube.ErrNotServed) || errors.Is(err, catalog.ErrUnusable)
-	if says || known.Kind == "" || t.Spec.Version != "" && t.Spec.Version != known.GVR.Version {
-		return r, err
-	}
-	err = t.failures.Note(ctx, err, t.Clients.Identity.Check, listwatch.Attempt{Request: "discovery"})
-	if !errors.Is(err, listwatch.ErrLasting) {
-		return r, err
-	}
-	for e := range t.Index.All() { // the log does not say it
-		known.Namespaced = known.Namespaced || t.Index.Namespace(e) != ""
-	}
-	t.Logger.Warn("discovery keeps failing; watching the version that was served before",
-		"version", known.GVR.Version, "err", err)
-	return known, nil
 }
 
 // A target that is nudged looks at discovery at once, and again in growing

@@ -38,7 +38,7 @@ func (t *Target) markOfNow() checkpoint {
 // restore makes the index what the log says was announced, and the position what
 // was marked. It returns what the target begins with.
 func (t *Target) restore(ctx context.Context) (state, error) {
-	r, unreadable, err := readLog(ctx, t.Name, t.Index, t.Log.Restore)
+	r, err := readLog(ctx, t.Name, t.Index, t.Log.Restore)
 	t.Epoch = max(t.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
 		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
@@ -54,10 +54,6 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 	name, _ := last.TargetState()
 	t.stateInLog = status.State(name)
 	t.Status.Objects.Store(uint64(t.Index.Len()))
-	if unreadable != nil {
-		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable,
-			"runbook", display.GapRunbook(reasonJournal))
-	}
 	t.Epoch = max(t.Epoch, r.mark.Epoch)
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.marked && t.Index.Len() == 0 {
@@ -188,11 +184,9 @@ func (ends endings) left() map[string]struct{} {
 
 // restored is what the log has of a target.
 type restored struct {
-	// mark is the last one. marked: there is one, and it is not void. Text is that of one
-	// that cannot be read.
+	// mark is the last one. marked: there is one, which can be read and is not void.
 	mark   checkpoint
 	marked bool
-	Text   string
 	// Lost: the log has lost events since. The mark is void then, but for its epoch and
 	// revision.
 	Lost bool
@@ -207,9 +201,8 @@ type restored struct {
 	Kind     string
 }
 
-// readLog makes the index what the log says was announced, and returns the rest of it. Unreadable
-// says why the mark is not what it should be.
-func readLog(ctx context.Context, target string, x *index.Index, restore func(context.Context, string, func(event.Event)) (journal.Checkpoint, error)) (r restored, unreadable, err error) {
+// readLog makes the index what the log says was announced, and returns the rest of it.
+func readLog(ctx context.Context, target string, x *index.Index, restore func(context.Context, string, func(event.Event)) (journal.Checkpoint, error)) (r restored, err error) {
 	x.Reset()
 	ends := make(endings)
 	r.Ends = ends
@@ -232,18 +225,13 @@ func readLog(ctx context.Context, target string, x *index.Index, restore func(co
 		}
 	})
 	if err != nil {
-		return r, nil, fmt.Errorf("read the journal: %w", err)
+		return r, fmt.Errorf("read the journal: %w", err)
 	}
 	r.Lost, r.elsewhere = kept.Void, kept.Elsewhere
-	if len(kept.Mark) == 0 {
-		return r, nil, nil
-	}
-	if unreadable = json.Unmarshal(kept.Mark, &r.mark); unreadable != nil {
-		r.mark, r.Text = checkpoint{}, string(kept.Mark)
-		return r, unreadable, nil
-	}
-	if r.marked = !r.Lost; r.Lost {
+	if json.Unmarshal(kept.Mark, &r.mark) != nil { // as if there were none, and all objects are listed again
+		r.mark = checkpoint{}
+	} else if r.marked = !r.Lost; r.Lost {
 		r.mark = checkpoint{Epoch: r.mark.Epoch, RV: r.mark.RV}
 	}
-	return r, nil, nil
+	return r, nil
 }

@@ -37,20 +37,11 @@ func (c *Contradictions) NoteReturned(d listwatch.Listed) {
 	}
 }
 
-// Confirmed is what etcd has under the name of a listed object.
-type Confirmed struct {
-	Object frame.Object
-	There  bool
-	// At is the revision of the answer.
-	At uint64
-	// Bad: the object is rejected, and only its identity is known.
-	Bad bool
-}
-
-// Confirm reads a listed object from etcd, at revision at, or now if that revision is gone. What
-// etcd cannot show for long is taken as listed: to take a restore for none would hide changes.
-func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (Confirmed, error) {
-	o, there, err := source.MatchAt(ctx, d.Namespace, d.Name, at)
+// Confirm reads a listed object from etcd, at revision at, or now if that revision is gone; now is the revision of
+// the answer. Of an object that cannot be emitted it returns the identity. What etcd cannot show for long is taken as
+// listed: to take a restore for none would hide changes.
+func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (o frame.Object, there bool, now uint64, err error) {
+	o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, at)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		o, there, at, err = source.Look(ctx, d.Namespace, d.Name, 0)
 		if errors.Is(err, listwatch.ErrOutside) {
@@ -58,11 +49,10 @@ func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, 
 		}
 	}
 	if errors.Is(err, listwatch.ErrLasting) {
-		return Confirmed{frame.Object{UID: d.UID, ResourceVersion: d.RV}, true, at, false}, nil
+		return frame.Object{UID: d.UID, ResourceVersion: d.RV}, true, at, nil
 	}
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
-		o.UID, o.ResourceVersion = bad.UID, bad.ResourceVersion
-		return Confirmed{o, true, at, true}, nil
+		return frame.Object{UID: bad.UID, ResourceVersion: bad.ResourceVersion}, true, at, nil
 	}
-	return Confirmed{o, there, at, false}, err
+	return o, there, at, err
 }

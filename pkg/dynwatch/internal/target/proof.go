@@ -58,12 +58,12 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	if !t.Index.Known(t.Index.Get(d.Namespace, d.Name), d.UID).Contradicts(d.RV, at) {
 		return false, nil
 	}
-	is, err := recovery.Confirm(ctx, t.Source, d, at)
+	o, there, now, err := recovery.Confirm(ctx, t.Source, d, at)
 	if err != nil {
 		return false, err
 	}
 	e := t.Index.Get(d.Namespace, d.Name)
-	return is.There && t.Index.Known(e, is.Object.UID).Contradicts(is.Object.ResourceVersion, is.At), nil
+	return there && t.Index.Known(e, o.UID).Contradicts(o.ResourceVersion, now), nil
 }
 
 // checkReturned returns the loss of a rollback if etcd has an object at revision at that the log says was deleted, or
@@ -82,17 +82,15 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at uint6
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
 // that revision is gone. If not, the watch cache that listed it is wrong.
 func (t *Target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	is, err := recovery.Confirm(ctx, t.Source, d, at)
-	if is.Bad || err != nil {
-		return false, err
-	}
-	return is.There && is.Object.UID == d.UID, nil
+	o, there, _, err := recovery.Confirm(ctx, t.Source, d, at)
+	return there && o.UID == d.UID, err
 }
 
 // sawLater reports whether the log says that the object was deleted, at a revision up to at, or that
-// it, or another object of its name, was there later than in the listed state. After a restart the log may be ahead of a list. If it was a list that lacked the
-// object, that list may have been wrong: then etcd was not restored, but what follows needs
-// ids of a new epoch all the same, as consumers have seen these.
+// it, or another object of its name, was there later than in the listed state. After a restart the log
+// may be ahead of a list. If it was a list that lacked the object, that list may have been wrong: then
+// etcd was not restored, but what follows needs ids of a new epoch all the same, as consumers have seen
+// these.
 func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
 	last, same, err := t.Last(ctx, &of)

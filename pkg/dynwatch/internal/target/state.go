@@ -90,18 +90,12 @@ func unserved(err error) bool { return errors.Is(err, kube.ErrNotServed) || apie
 
 // first is the first list, nil while there is none to be read.
 func (t *Target) first() *listing {
-	if t.state == nil {
-		return nil
-	}
 	l, _ := t.state.below().(*listing)
 	return l
 }
 
 // loss is the history that is being recovered, nil if there is none.
 func (t *Target) loss() *loss {
-	if t.state == nil {
-		return nil
-	}
 	s, recovers := t.state.below().(recovering)
 	if !recovers {
 		return nil
@@ -110,4 +104,4 @@ func (t *Target) loss() *loss {
 }
 
 // restored reports whether it is known what the log has.
-func (t *Target) restored() bool { return t.state != nil && t.state.below() != nil }
+func (t *Target) restored() bool { return t.state.below() != nil }

@@ -69,7 +69,7 @@ type Target struct {
 	// opening ends this target's turn to open its watch, and is nil if it has none.
 	opening func()
 
-	// state is what the loop does, nil before Run.
+	// state is what the loop does.
 	state    state
 	refusals refusals
 	// FirstOp is the operation of objects in the first list: they existed when
@@ -126,7 +126,7 @@ func New(o Options) *Target {
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
 		failures: listwatch.Failures{After: o.Timing.Failing}, rejections: make(map[string]uint64),
 		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
-		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), Inquiries: make(chan func(*Target)),
+		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), Inquiries: make(chan func(*Target)), state: waiting{},
 	}
 	t.again.Stop()
 	t.Writer = emit.New(emit.Options{
@@ -144,7 +144,6 @@ func (t *Target) Run(ctx context.Context) {
 	defer t.unsubscribe()
 	defer t.Coverage.Leave()
 	defer t.endOpening()
-	t.state = waiting{}
 	var err error
 	for err == nil {
 		t.beginOpening(ctx)

@@ -102,29 +102,25 @@ func (t *Target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 	results := w.Start(walking, stop, left)
 	tick := time.NewTicker(walkTick)
 	defer tick.Stop()
-	var err error
-	for more := true; more; {
-		var f recovery.Result
-		flush := false
+	for {
+		var err error
 		select {
 		case <-tick.C:
-			flush = true
-		case f, more = <-results:
-			flush = !more
-		}
-		switch {
-		case err != nil: // the walkers are on their way out
-		case flush:
 			t.Status.Alive()
 			err = t.Flush(ctx)
-		default:
+		case f, more := <-results:
+			if !more {
+				return cmp.Or(t.Flush(ctx), w.Err)
+			}
 			err = t.emitResult(ctx, &f)
 		}
 		if err != nil {
 			stop()
+			for range results { // the walkers are on their way out
+			}
+			return err
 		}
 	}
-	return cmp.Or(err, w.Err)
 }
 
 // emitResult emits one result.

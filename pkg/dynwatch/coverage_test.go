@@ -220,7 +220,13 @@ func TestNamespacesTurn(t *testing.T) {
 	}, "modified team-b/one 120")
 	step("team-a comes back", func() { api.put("", "team-a", "yes") }, "entered team-a/one 118")
 	step("other changes of a namespace", func() { api.put("", "team-a", "yes"); api.put("team-a", "one", "") }, "modified team-a/one 123")
-	step("a new namespace", func() { api.put("", "team-c", "yes"); api.put("team-c", "one", "") }, "added team-c/one 125")
+	step("a new namespace", func() {
+		api.put("", "team-c", "yes")
+		r.eventually("the checkpoint", func() bool {
+			return strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespacesAt":124`)
+		})
+		api.put("team-c", "one", "")
+	}, "added team-c/one 125")
 	step("a namespace is deleted", func() {
 		api.del("team-b", "one")
 		api.del("team-b", "three")

@@ -3,9 +3,7 @@ package listwatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,37 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
-// MetadataWatch follows the objects of a kind: a list, and a watch from there on, which is resumed
-// after a break. Another list follows only if the history since is gone. All of it belongs
-// to the goroutine of Run.
+// MetadataWatch follows the objects of a kind. There are few of them, so each watch begins with a list: what
+// a watch has not brought, because it was closed or because its API server is behind, the next list shows. All of
+// it belongs to the goroutine of Run.
 type MetadataWatch struct {
 	Source *Source
 	User   MetadataUser
 	timing Timing
 	pause  wait.Backoff
-	// cursor is the revision to watch from, 0 if a list must come first.
-	cursor uint64
-	// restored: the storage was restored from a copy since the last list.
-	restored bool
+	// revision is the newest one that was seen, 0 before the first list.
+	revision uint64
 	// rollback is the number of the last rollback of a target that was considered.
 	rollback uint64
-	// held has the revision of each object, by uid: a list that is newer and shows an older one
-	// is of another history.
-	held map[string]uint64
-	// progress is how far the watches have come.
-	progress Progress
 }
+
+// watchReaches is how long a watch lasts, in units of [Timing.Reach]: one that is behind is found by then.
+const watchReaches = 2
 
 // MetadataUser gets what a MetadataWatch reads. One goroutine makes all calls and waits for them.
 type MetadataUser interface {
-	// Listed is called with all objects there are, at revision rv: at first, and
-	// whenever what happened since the last call is not known. Restored: the
+	// Listed is called with all objects there are, at revision rv, before each watch. Restored: the
 	// revisions before are of another history.
 	Listed(all []MetadataObject, rv uint64, restored bool)
 	// Watched is called with what a frame brings; of a bookmark only the revision is
@@ -72,13 +64,11 @@ func NewMetadataWatch(c *kube.Clients, gvr schema.GroupVersionResource, kind str
 	s, err := New(Resource{
 		GVR: gvr, Kind: kind, Name: event.GroupOrCore(gvr.Group) + "/" + gvr.Resource, MetadataOnly: true,
 	}, Options{Clients: c})
-	return &MetadataWatch{Source: s, User: user, held: make(map[string]uint64)}, err
+	return &MetadataWatch{Source: s, User: user}, err
 }
 
-// SetTiming is to be called before Run, and before anyone uses the source.
-func (m *MetadataWatch) SetTiming(tm Timing) {
-	m.timing, m.Source.Failures = tm, &Failures{After: tm.Failing}
-}
+// SetTiming is to be called before Run.
+func (m *MetadataWatch) SetTiming(tm Timing) { m.timing = tm }
 
 // Run follows the objects until ctx ends.
 func (m *MetadataWatch) Run(ctx context.Context) {
@@ -110,80 +100,36 @@ func (m *MetadataWatch) resetPause() {
 	m.pause = kube.Backoff(m.timing.Backoff, m.timing.DeniedCap)
 }
 
-// follow watches from the cursor until the watch ends for whatever reason. The
-// error is nil if the next one should follow at once.
+// follow lists, and watches from there until the watch ends for whatever reason. The
+// error is nil if the next list should follow at once.
 func (m *MetadataWatch) follow(ctx context.Context) error {
-	head := m.cursor
-	last, _ := m.Source.Clients.Rollbacks.Last()
-	if m.cursor != 0 {
-		rv, err := m.Source.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		if err := m.Source.Clients.Identity.Check(ctx); err != nil {
-			return err
-		}
-		found, err := m.Source.Clients.Rollbacks.FoundAfter(ctx, m.rollback, m.Source.Revision)
-		if err != nil {
-			return err
-		}
-		m.rollback = last
-		if head = rv; rv < m.cursor || found {
-			m.cursor, m.restored = 0, true
-		} else if m.progress.Again(m.cursor, head, m.timing.Reach, 2*m.timing.BackoffCap) { // no watch brings it: a list
-			m.cursor, m.progress = 0, Progress{Lenience: m.progress.Lenience}
-		}
-	}
-	if m.cursor == 0 {
-		if err := m.List(ctx); err != nil {
-			return err
-		}
-		m.rollback = last // the list is from after it
+	if err := m.List(ctx); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := m.Source.Watch(ctx, m.cursor, m.progress.Stuck > 0)
-	if err == nil {
-		defer w.Stop()
-		err = m.Source.Clients.Identity.Check(ctx)
+	w, err := m.Source.Watch(ctx, m.revision, false)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		m.progress.Opened(m.cursor, head)
-		m.User.Opened()
-		err = m.receive(ctx, w)
+	defer w.Stop()
+	if err := m.Source.Clients.Identity.Check(ctx); err != nil {
+		return err
 	}
-	switch {
-	case Expired(err), errors.Is(err, ErrLasting):
-		m.cursor = 0
-	case errors.Is(err, ErrStuck):
-		if m.progress.Stuck > 1 { // on two connections: a list follows
-			m.cursor, m.progress = 0, Progress{Lenience: min(m.progress.Lenience+1, MaxLenience)}
-		}
-		return nil
-	case errors.Is(err, ErrSilent):
-		return nil
-	}
-	return err
-}
-
-// check decides what it means that the watch has not moved, as the target's loop does.
-func (m *MetadataWatch) check() error {
-	p := &m.progress
-	p.Tick(m.cursor, m.timing.Silence)
-	switch {
-	case !p.Reached(m.cursor) && p.Left(m.timing.Reach) <= 0:
-		p.Waited = 0
-		p.Stuck++
-		return ErrStuck
-	case p.Head == 0 && p.Waited >= m.timing.Silence:
-		p.Waited = 0
-		return ErrSilent // the next watch asks for the revision first
-	}
-	return nil
+	m.User.Opened()
+	return m.receive(ctx, w)
 }
 
 // List hands all objects of now to the user.
 func (m *MetadataWatch) List(ctx context.Context) error {
+	restored := false
+	last, _ := m.Source.Clients.Rollbacks.Last()
+	if m.revision != 0 {
+		var err error
+		if restored, err = m.Source.Clients.Rollbacks.FoundAfter(ctx, m.rollback, m.Source.Revision); err != nil {
+			return err
+		}
+	}
 	var all []MetadataObject
 	rv, err := m.ListAt(ctx, 0, func(o *MetadataObject) { all = append(all, *o) })
 	if err != nil {
@@ -192,48 +138,13 @@ func (m *MetadataWatch) List(ctx context.Context) error {
 	if err := m.Source.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
-	if m.contradicts(all, rv) {
-		m.restored = true
-	}
-	m.hold(all)
-	m.User.Listed(all, rv, m.restored)
-	m.cursor, m.restored = rv, false
+	m.User.Listed(all, rv, restored || rv < m.revision)
+	m.revision, m.rollback = rv, last
 	return nil
 }
 
-// contradicts reports whether a list at revision at cannot be of the history that was seen.
-func (m *MetadataWatch) contradicts(all []MetadataObject, at uint64) bool {
-	return slices.ContainsFunc(all, func(o MetadataObject) bool {
-		newest := m.held[o.UID]
-		k := decide.Known{Object: decide.Same, RV: newest, Newest: newest}
-		return k.Contradicts(o.RV, at)
-	})
-}
-
-// Reset has the next Run begin with a list.
-func (m *MetadataWatch) Reset() {
-	m.cursor, m.restored = 0, false
-	m.hold(nil)
-}
-
-// hold replaces the revisions that are held.
-func (m *MetadataWatch) hold(all []MetadataObject) {
-	m.held = make(map[string]uint64, len(all))
-	for i := range all {
-		m.held[all[i].UID] = all[i].RV
-	}
-}
-
-// holdOne takes note of a frame.
-func (m *MetadataWatch) holdOne(typ watch.EventType, o *MetadataObject) {
-	switch {
-	case typ == watch.Bookmark:
-	case typ == watch.Deleted:
-		delete(m.held, o.UID)
-	default:
-		m.held[o.UID] = o.RV
-	}
-}
+// Reset has the next Run begin as the first one.
+func (m *MetadataWatch) Reset() { m.revision = 0 }
 
 // ListAt hands over all objects as they are at a revision, now if it is 0, and
 // returns the revision. It may be called by any goroutine.
@@ -262,9 +173,9 @@ func (m *MetadataWatch) object(o *frame.Object, bad *frame.Malformed) *MetadataO
 	return found
 }
 
-func (m *MetadataWatch) handle(ctx context.Context, e watch.Event) error {
+func (m *MetadataWatch) handle(e watch.Event) error {
 	if e.Type == watch.Error {
-		return m.Source.NoteWatch(ctx, m.cursor, fmt.Errorf("watch: %w", apierrors.FromObject(e.Object)))
+		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
 	}
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
@@ -274,38 +185,35 @@ func (m *MetadataWatch) handle(ctx context.Context, e watch.Event) error {
 	for ; w != nil; w = w.Done() {
 		o := &MetadataObject{RV: w.ResourceVersion}
 		if w.Kind != watch.Bookmark {
-			m.progress.Event()
 			o = m.object(&w.Object, w.Err)
 		}
-		m.holdOne(w.Kind, o)
 		m.User.Watched(w.Kind, o)
-		m.cursor = max(m.cursor, o.RV)
+		m.revision = max(m.revision, o.RV)
 	}
 	return nil
 }
 
-// receive handles what the watch brings until it ends; [ErrSilent] says that it
-// brought nothing for so long that it may be dead, [ErrEnded] that it ended at once.
+// receive handles what the watch brings until it ends, may be dead, or is due for another list.
+// [ErrEnded] says that it ended at once.
 func (m *MetadataWatch) receive(ctx context.Context, w watch.Interface) error {
 	began := time.Now()
 	silence := time.NewTimer(m.timing.Silence)
 	defer silence.Stop()
+	due := time.NewTimer(watchReaches * m.timing.Reach)
+	defer due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-silence.C:
-			return ErrSilent
+			return nil
+		case <-due.C:
+			return nil
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				m.progress.Ended(m.timing.Tick)
 				return m.timing.Closed(began)
 			}
-			err := m.handle(ctx, e)
-			if err == nil {
-				err = m.check()
-			}
-			if err != nil {
+			if err := m.handle(e); err != nil {
 				return err
 			}
 			silence.Reset(m.timing.Silence)

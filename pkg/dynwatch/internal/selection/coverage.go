@@ -34,32 +34,19 @@ type Coverage struct {
 	// listed are the revisions of the lists that namespaces began with. Frames up to
 	// there bring nothing new.
 	listed map[string]uint64
-	// filtered are the frames of namespaces that did not match, and unknown a revision up to which
-	// nothing is known of such frames.
-	filtered map[string]filtered
+	// filtered are the newest frames of namespaces that did not match, and unknown a revision up to
+	// which nothing is known of such frames.
+	filtered map[string]uint64
 	unknown  uint64
 	// ahead is a revision that the log does not reach beyond at the start of the target:
 	// it may be behind the position.
-	ahead  uint64
-	replay replay
+	ahead uint64
 }
 
 // Leaving is a namespace that no longer matches. Its frames count until the watch has passed revision
 // Until, 0 if that is not known yet. Cause is the revision of the Namespace. Broken is not 0 if only
 // some of its objects have entered, when it matched after that revision.
 type Leaving struct{ Until, Cause, Broken uint64 }
-
-// filtered are the frames of a namespace that did not match: after a revision, up to the newest.
-type filtered struct{ after, newest uint64 }
-
-// replay is a stretch that the watch brings once more, for namespaces of which frames were
-// filtered out after they had begun to match.
-type replay struct {
-	// from is the revision to watch from, 0 if there is no such stretch, until the one of the newest of those
-	// frames, and end the position: up to there the watch brings nothing new of other namespaces.
-	from, until, end uint64
-	names            map[string]struct{}
-}
 
 // NewCoverage makes the coverage of a target that has not begun.
 func NewCoverage(rule Rule, n *Namespaces) Coverage {

@@ -16,7 +16,7 @@ type Mark struct {
 // Mark returns what a checkpoint has to say.
 func (c *Coverage) Mark() Mark {
 	m := Mark{At: c.agreed}
-	if !c.outdated && !c.flipping && len(c.leaving)+len(c.listed) == 0 && c.replay.from == 0 {
+	if !c.outdated && !c.flipping && len(c.leaving)+len(c.listed) == 0 {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		m.Hash = c.hash()
@@ -37,7 +37,7 @@ func (c *Coverage) Begin(tm listwatch.Timing, position, ahead uint64) (begun boo
 		return false, c.Namespaces.err
 	}
 	clear(c.pending)
-	c.listed, c.filtered = make(map[string]uint64), make(map[string]filtered)
+	c.listed, c.filtered = make(map[string]uint64), make(map[string]uint64)
 	c.unknown, c.ahead = position, ahead
 	c.at, c.agreed, c.Due = c.Namespaces.at, c.Namespaces.at, true
 	return true, nil
@@ -64,7 +64,6 @@ func (c *Coverage) Outdated() bool { return c.outdated }
 func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
-	c.replay = replay{}
 }
 
 // Widen widens a gap, of a list that was compared, by the time in which namespaces may have changed.
@@ -82,7 +81,7 @@ func (c *Coverage) Widen(g *event.GapInfo) {
 func (c *Coverage) Forget() {
 	clear(c.listed)
 	clear(c.filtered)
-	c.unknown, c.ahead, c.replay = 0, 0, replay{}
+	c.unknown, c.ahead = 0, 0
 	for name, l := range c.leaving {
 		c.change(func() { c.leaving[name] = Leaving{Cause: l.Cause} }) // a gap declares the rollback
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -93,7 +92,7 @@ func (s *selecting) change(tb testing.TB, i int, on bool) {
 			tb.Fatal(err)
 		}
 		for name := range now.Unmatch {
-			t.Uncover(name, Leaving{}, false)
+			t.Uncover(name, Flip{}, Leaving{}, false)
 		}
 		for name := range now.Match {
 			t.Cover(name)
@@ -183,7 +182,7 @@ func TestNamespaceView(t *testing.T) {
 			one.Cover(name)
 		}
 		for name := range now.Unmatch {
-			one.Uncover(name, Leaving{}, false)
+			one.Uncover(name, Flip{}, Leaving{}, false)
 		}
 		for i := range manyNamespaces {
 			name := fmt.Sprintf("team-%05d", i)
@@ -222,25 +221,21 @@ func TestFlips(t *testing.T) {
 	tests := map[string]struct {
 		change func(*Coverage)
 		flip   Flip
-		want   Start
+		at     uint64
+		missed bool
 	}{
-		"nothing was filtered out": {flip: Flip{110, 109}, want: Start{At: position, After: 109}},
-		"only before it matched":   {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, Start{At: position, After: 109}},
-		"since it matched":         {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, Start{At: 110, Replays: true, After: 109}},
-		"since it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, Start{At: 112, Replays: true, After: 109}},
-		"nobody knows when":        {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 105}, Start{At: position, After: 105, Gap: true}},
-		"nobody knows what":        {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, Start{At: position, After: 109, Gap: true}},
-		"after what is not known":  {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, Start{At: position, After: 109}},
-		"the log is ahead":         {func(c *Coverage) { c.ahead = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
-		"a list was ahead":         {func(c *Coverage) { c.listed["a"] = 121 }, Flip{110, 109}, Start{After: 109, Gap: true}},
-		"an attempt has failed":    {func(c *Coverage) { c.leaving["a"] = Leaving{Broken: 101} }, Flip{110, 109}, Start{After: 101, Gap: true}},
-		"another store":            {func(c *Coverage) { c.Apart = true }, Flip{110, 109}, Start{Gap: true}},
-		"what was to be repeated failed": {func(c *Coverage) {
-			c.Filters("a", 111)
-			c.Cover("a")
-			c.Began("a", Start{Replays: true}, 110, position)
-			c.GiveUp()
-		}, Flip{110, 109}, Start{After: 110, Gap: true}},
+		"nothing was filtered out": {flip: Flip{110, 109}, at: position},
+		"only before it matched":   {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, position, false},
+		"since it matched":         {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, position, true},
+		"since it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, position, true},
+		"while it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Filters("a", 111); c.Left("a") }, Flip{110, 109}, position, false},
+		"nobody knows when":        {func(c *Coverage) { c.Filters("a", 107) }, Flip{110, 105}, position, true},
+		"nobody knows what":        {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, position, true},
+		"after what is not known":  {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, position, false},
+		"the log is ahead":         {func(c *Coverage) { c.ahead = 121 }, Flip{110, 109}, 0, false},
+		"a list was ahead":         {func(c *Coverage) { c.Cover("a"); c.Began("a", 121, position) }, Flip{110, 109}, 0, false},
+		"another store":            {func(c *Coverage) { c.Apart = true }, Flip{110, 109}, 0, true},
+		"listed since":             {func(c *Coverage) { c.Filters("a", 111); c.Began("a", 120, position) }, Flip{110, 109}, position, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,10 +243,26 @@ func TestFlips(t *testing.T) {
 			if tt.change != nil {
 				tt.change(c)
 			}
-			if got := c.Start("a", tt.flip, position); got != tt.want {
-				t.Errorf("%+v, want %+v", got, tt.want)
+			if at, missed := c.Start("a", tt.flip, position); at != tt.at || missed != tt.missed {
+				t.Errorf("at %d, missed %t; want %d, %t", at, missed, tt.at, tt.missed)
 			}
 		})
+	}
+}
+
+// TestFailedMatch: a namespace that could not be listed still matches, since the same revision.
+func TestFailedMatch(t *testing.T) {
+	c := listed().target(t, 100)
+	c.Namespaces.Watched(watch.Modified, &listwatch.MetadataObject{Name: "a", RV: 110, Labels: labels.Set{"on": "yes"}})
+	c.Cover("a")
+	c.Uncover("a", Flip{110, 109}, Leaving{Broken: 109}, true)
+	now, err := c.Look()
+	if err != nil || now.Match["a"] != (Flip{110, 109}) || len(now.Unmatch) > 0 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	c.Namespaces.Watched(watch.Modified, &listwatch.MetadataObject{Name: "a", RV: 120, Labels: labels.Set{"on": "no"}})
+	if now, err = c.Look(); err != nil || len(now.Match) > 0 || now.Unmatch["a"] != (Flip{At: 120}) {
+		t.Errorf("%+v, %v", now, err)
 	}
 }
 
@@ -269,36 +280,10 @@ func TestFilteredNamespacesAreBounded(t *testing.T) {
 		}
 	}
 	last := first + names
-	if s := c.Start("team-0", Flip{first + 1, first}, last); !s.Gap {
+	if _, missed := c.Start("team-0", Flip{first + 1, first}, last); !missed {
 		t.Error("the frames since a forgotten revision count as known")
 	}
-	if s := c.Start("team-0", Flip{last + 1, last}, last); s.Gap {
+	if _, missed := c.Start("team-0", Flip{last + 1, last}, last); missed {
 		t.Error("a namespace that matches later has no other frames")
-	}
-}
-
-// TestReplay: of a stretch that the watch brings once more, only the frames of its namespaces
-// count, after their lists.
-func TestReplay(t *testing.T) {
-	c := listed("b").target(t, 100)
-	for rv := range uint64(20) {
-		c.Filters("a", 101+rv) // up to 120
-	}
-	c.Cover("a")
-	c.Began("a", c.Start("a", Flip{110, 109}, 120), 110, 120)
-	counted := make(map[string][]uint64)
-	for rv := c.Replays() + 1; rv <= 122; rv++ {
-		for _, name := range []string{"a", "b", "c"} {
-			if !c.Filters(name, rv) {
-				counted[name] = append(counted[name], rv)
-			}
-		}
-		if done := c.Replayed(rv); done != (rv == 120) {
-			t.Errorf("done at revision %d: %t", rv, done)
-		}
-	}
-	want := map[string][]uint64{"a": {111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122}, "b": {121, 122}}
-	if !maps.EqualFunc(counted, want, slices.Equal) {
-		t.Errorf("frames that count: %v, want %v", counted, want)
 	}
 }

@@ -51,9 +51,6 @@ func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 	return t.WriteEnd(ctx, op, e, o, rv, replay)
 }
 
-// whole reports whether the index of a target that follows a watch holds all up to the position.
-func (t *Target) whole() bool { return t.Coverage.Replays() == 0 }
-
 // noteHeldBack notes that an object existed at a revision, in a state that the change filters held
 // back.
 func (t *Target) noteHeldBack(e *index.Entry, rv uint64) {

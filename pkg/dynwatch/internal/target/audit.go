@@ -62,10 +62,10 @@ func (t *Target) requestAudit(ctx context.Context, reply chan<- AuditResult) {
 	t.beginAudit(ctx)
 }
 
-// BeginDue begins an audit if one is wanted and the index is whole.
+// beginAudit begins an audit if one is wanted.
 func (t *Target) beginAudit(ctx context.Context) {
 	wanted := len(t.Audits.waiting) > 0 || !t.Audits.due.IsZero() && !time.Now().Before(t.Audits.due)
-	if !wanted || t.Audits.running != nil || !t.whole() {
+	if !wanted || t.Audits.running != nil {
 		return
 	}
 	if t.Timing.AuditEvery > 0 {

@@ -14,11 +14,10 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// reselect applies changes of the Namespaces, between two frames. It waits while history is
-// recovered, and while the watch brings a stretch once more. It returns [ErrReopen] if it is to do that.
+// reselect applies changes of the Namespaces, between two frames.
 func (t *Target) reselect(ctx context.Context) error {
 	c := &t.Coverage
-	if !c.Due || !c.Known || !t.whole() {
+	if !c.Due || !c.Known {
 		return nil
 	}
 	now, err := c.Look()
@@ -40,9 +39,6 @@ func (t *Target) reselect(ctx context.Context) error {
 	if c.Settle(now) {
 		t.Marks.soon()
 	}
-	if c.Replays() != 0 {
-		return errReopen
-	}
 	return t.passed(ctx, t.resume())
 }
 
@@ -62,48 +58,45 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 			return err
 		}
 	}
-	if len(now.Match) == 0 {
-		return nil
-	}
-	known := t.inLog()
 	for _, name := range slices.Sorted(maps.Keys(now.Match)) {
-		_, inLog := known[name]
-		if err := t.match(ctx, name, now.Match[name], inLog); err != nil {
+		if err := t.match(ctx, name, now.Match[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// match begins with a namespace that matches. InLog: the index has objects of it.
-func (t *Target) match(ctx context.Context, name string, f selection.Flip, inLog bool) error {
+// match begins with a namespace that matches: its objects enter as a list at the position shows them, or one of now
+// if etcd has compacted that.
+func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
 	c := &t.Coverage
-	s := c.Start(name, f, t.Cursor)
+	at, missed := c.Start(name, f, t.Cursor)
 	c.Cover(name)
-	p := Pass{At: s.At, Namespace: name, Newcomer: event.Entered, Cause: f.At, fresh: !inLog}
-	rv, err := t.enter(ctx, p)
-	if s.At != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
-		s = selection.Start{After: s.After, Gap: s.Gap || s.Replays}
-		p.At, p.fresh = 0, false
-		rv, err = t.enter(ctx, p)
+	rv, err := t.enter(ctx, name, at, f.At)
+	if at != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+		rv, err = t.enter(ctx, name, 0, f.At)
 	}
 	if err != nil {
 		_, entered := t.inLog()[name]
-		c.Uncover(name, selection.Leaving{Broken: max(s.After, 1)}, entered)
+		c.Uncover(name, f, selection.Leaving{Broken: max(f.After, 1)}, entered)
 		return err
 	}
-	if s.Gap || rv > t.Cursor {
-		t.lack(s.After, max(rv, t.Cursor))
+	if missed || rv > t.Cursor {
+		after := f.After
+		if c.Apart { // of another store
+			after = 0
+		}
+		t.lack(after, max(rv, t.Cursor))
 	}
-	c.Began(name, s, rv, t.Cursor)
+	c.Began(name, rv, t.Cursor)
 	return nil
 }
 
-// enter has the objects of a namespace enter as a list shows them. It returns the list's revision.
-func (t *Target) enter(ctx context.Context, of Pass) (uint64, error) {
-	p := t.NewPass(of)
-	rv, err := t.list(ctx, p, &listwatch.Listing{At: p.At, Namespace: p.Namespace})
-	if err != nil || p.At != 0 && p.At < t.Cursor { // then nothing of it is known
+// enter has the objects of a namespace enter as a list at a revision shows them. It returns the list's revision.
+func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
+	p := t.NewPass(Pass{At: at, Namespace: namespace, Newcomer: event.Entered, Cause: cause})
+	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace})
+	if err != nil {
 		return rv, err
 	}
 	return rv, t.endMissing(ctx, p, rv)
@@ -115,7 +108,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	c := &t.Coverage
 	l, _ := c.Leaving(name)
 	l = selection.Leaving{Cause: cause, Broken: l.Broken}
-	c.Uncover(name, l, true)
+	c.Uncover(name, selection.Flip{At: cause, After: cause}, l, true)
 	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
@@ -135,7 +128,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 		t.lack(l.Broken, max(until, t.Cursor))
 	}
 	if err = errors.Join(err, t.Flush(ctx)); err == nil {
-		c.Uncover(name, selection.Leaving{Cause: cause, Until: until}, true)
+		c.Uncover(name, selection.Flip{At: cause, After: cause}, selection.Leaving{Cause: cause, Until: until}, true)
 	}
 	return err
 }

@@ -252,7 +252,7 @@ func (t *Target) progressBy(w *frame.Watched) {
 
 // questions is where inquiries come from; never, while the log lacks events.
 func (t *Target) questions() <-chan func(*Target) {
-	if !t.whole() || t.Pending() {
+	if t.Pending() {
 		return nil
 	}
 	return t.Inquiries

@@ -40,8 +40,6 @@ type Pass struct {
 	// Unreadable: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
 	Unreadable bool
-	// fresh: the index had nothing of the namespace, so that nothing is missing.
-	fresh bool
 	// confirmed: etcd has confirmed what the list lacks.
 	confirmed bool
 	// against is what the list holds against the history that was announced.
@@ -267,9 +265,6 @@ func (t *Target) missing(s *Pass) []*index.Entry {
 		if l := t.loss(); l != nil {
 			l.unreadable = true
 		}
-		return nil
-	}
-	if s.fresh {
 		return nil
 	}
 	var gone []*index.Entry

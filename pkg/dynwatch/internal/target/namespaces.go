@@ -18,12 +18,10 @@ import (
 // takes effect between two frames of the target's own stream.
 //
 // A namespace begins to match, at revision c of the Namespaces. The target lists it at exactly its
-// position, and the objects enter. Frames of it can have been filtered out after c, since the watch of
-// the Namespaces was behind: of each namespace the target notes the newest one. Then it lists
-// the namespace at c, and opens its watch at c once more: up to the former position, only frames of
-// that namespace count. Where that is not possible, it lists the namespace now, ignores its frames up
-// to that list, and declares a gap (selection): if etcd has compacted the revision, the log has
-// later events of the namespace, an attempt failed halfway, or c is not known.
+// position, and the objects enter. If etcd has compacted that revision, or the log has later events of the
+// namespace, the target lists it now, and ignores its frames up to that list. Frames of it can have been
+// filtered out after c, since the watch of the Namespaces was behind: of each namespace the target notes
+// the newest one. A gap (selection) declares what is missing.
 //
 // A namespace no longer matches. The target lists it now, at revision N. Objects that are as the
 // log has them leave at once. Frames of the namespace count until the watch has passed N, and with
@@ -42,7 +40,7 @@ import (
 // can have entered, and one that existed can be added.
 
 // errReopen says that the watch is to be opened again: a frame was read, and not rendered, before its
-// namespace matched, or a stretch is to come once more.
+// namespace matched.
 var errReopen = errors.New("the watch is opened again for a namespace that matches")
 
 // beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
@@ -115,15 +113,13 @@ func (t *Target) filtersFrame(ctx context.Context, w *frame.Watched) (bool, erro
 		return false, err
 	}
 	filtered := c.Filters(namespace, rv)
-	if c.Replayed(rv) {
-		t.Marks.soon()
-	}
 	_, leaves := c.Leaving(namespace)
 	switch {
 	case filtered:
 		return true, nil
 	case leaves && w.Kind != watch.Added && t.Index.Get(namespace, name) == nil:
-		return true, nil // it has left already
+		c.Skip(namespace, rv) // it has left already
+		return true, nil
 	case w.Err == nil && w.Data == nil:
 		return false, errReopen
 	default:

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"cmp"
 	"maps"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -66,15 +65,6 @@ func (p *position) provenSince() uint64 {
 	}
 	return min(p.proven, p.resume())
 }
-
-// resume is the revision to watch from, and to mark: that of the position, or that of a stretch
-// that the watch is to bring once more.
-func (t *Target) resume() uint64 {
-	return cmp.Or(t.Coverage.Replays(), t.position.resume())
-}
-
-// provenSince is the position from which on the stream is unproven.
-func (t *Target) provenSince() uint64 { return min(t.position.provenSince(), t.resume()) }
 
 // setCursor notes that everything up to rv was appended.
 func (t *Target) setCursor(rv uint64) {

@@ -86,7 +86,7 @@ const (
 
 // rests reports whether a quiet target needs no list yet.
 func (t *Target) rests(q *quiet) bool {
-	if q.unequal || !t.whole() || t.progress.Stuck > 0 {
+	if q.unequal || t.progress.Stuck > 0 {
 		return false
 	}
 	pages := listwatch.PagesFor(t.Index.Len())

@@ -26,9 +26,6 @@ const maxRefusals = 4
 // history, so that a watch over another connection comes first. Then the history from the position on is lost. The
 // error says that a watch after a recovery fared no better, so that the target pauses first.
 func (t *Target) refused(err error) (state, error) {
-	if t.Coverage.GiveUp() {
-		return following{}, nil
-	}
 	r := &t.refusals
 	r.count++
 	r.oldest = listwatch.OldestNamed(err)

@@ -51,9 +51,9 @@ type resnapshot struct {
 	backoff  wait.Backoff
 }
 
-// resnapshots is where requests come from; never, while one is in progress or the watch brings a stretch once more.
+// resnapshots is where requests come from; never, while one is in progress.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
-	if t.resnapshot != nil || !t.whole() {
+	if t.resnapshot != nil {
 		return nil
 	}
 	return t.Resnapshots
@@ -74,10 +74,6 @@ func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error
 func (t *Target) listAgain(ctx context.Context) error {
 	s := t.resnapshot
 	if s == nil {
-		return nil
-	}
-	if !t.whole() {
-		t.again.Reset(t.Timing.Tick)
 		return nil
 	}
 	err := t.repeatAll(ctx, s, t.Cursor)

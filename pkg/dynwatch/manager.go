@@ -45,7 +45,6 @@ type Manager struct {
 	limits target.Limits
 	// openings give turns to targets that open their watch.
 	openings *kube.Openings
-	reviews  *catalog.Reviews
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -95,7 +94,7 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: emit.NewOwnerFinder(c, options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
-		openings: kube.NewOpenings(options.Logger), reviews: catalog.NewReviews(), running: make(map[string]*running),
+		openings: kube.NewOpenings(options.Logger), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
 		m.timing.AuditEvery = max(options.AuditEvery, 0)
@@ -248,11 +247,8 @@ func (m *Manager) start(s target.Spec, later bool, found *catalog.Resolved) *run
 	}
 	go func() {
 		defer close(r.done)
-		var beside sync.WaitGroup
-		beside.Go(func() { r.target.ReviewAccess(ctx, m.reviews) })
 		r.target.Run(ctx)
 		cancel()
-		beside.Wait()
 	}()
 	return r
 }

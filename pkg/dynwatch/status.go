@@ -48,7 +48,7 @@ type TargetStatus struct {
 	// if none has.
 	Err error
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials did not
-	// allow on the resource when the target was started. It is empty if nothing was
+	// allow on the resource when a request was refused. It is empty if nothing was
 	// missing, if the API server does not say, and once the target is live.
 	MissingVerbs []string
 	// Started is when the target began. Its counts are 0 then: a target that replaces one of

@@ -4,21 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
-const (
-	// reviewTimeout bounds the questions about one resource.
-	reviewTimeout = 30 * time.Second
-	// ReviewAgain is the time between two attempts.
-	ReviewAgain = time.Minute
-	// reviewPath takes a SelfSubjectAccessReview, which by default everyone may send
-	// who has logged in.
-	reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-)
+// reviewPath takes a SelfSubjectAccessReview, which by default everyone may send
+// who has logged in.
+const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 // NeededVerbs are all that is done to a resource that is watched: look-ups by name are lists.
 func NeededVerbs() []string { return []string{"list", "watch"} }

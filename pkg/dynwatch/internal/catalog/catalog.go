@@ -1,7 +1,7 @@
 // Package catalog finds out what an API server serves: all resources of it (for wildcards),
 // the version and scope of one resource, aliases of one storage, and whether a missing
 // resource was removed. [Watcher] follows the definitions and wakes its subscribers. [Set] expands the
-// patterns of wildcards, and [Reviews] asks what the credentials allow. Its
+// patterns of wildcards, and [MissingVerbs] asks what the credentials allow. Its
 // callers are the manager, the targets and the plan of package dynwatch; they decide what
 // follows from its findings.
 package catalog

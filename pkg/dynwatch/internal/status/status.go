@@ -100,16 +100,13 @@ func (st *Status) SetError(err error) {
 	st.shown.Err = err
 }
 
-// SetMissing notes what the credentials lack, and reports whether they lack
-// anything. A target that is live by now proves an answer wrong, or outdated.
+// SetMissing notes what the credentials lack, and reports whether that is news.
 func (st *Status) SetMissing(verbs []string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.shown.State == Live {
-		return false
-	}
+	news := len(verbs) > 0 && !slices.Equal(verbs, st.shown.MissingVerbs)
 	st.shown.MissingVerbs = verbs
-	return len(verbs) > 0
+	return news
 }
 
 // SetResolved notes the version and kind that are watched.

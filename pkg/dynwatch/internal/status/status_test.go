@@ -9,20 +9,22 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// TestState: a target that is live lacks no permission, and the time of a state is that of its
+// TestState: what permissions a target lacks is news once. One that is live lacks none, and the time of a state is that of its
 // beginning.
 func TestState(t *testing.T) {
 	s := status.New("v1")
 	if !s.SetMissing([]string{"watch"}) {
 		t.Error("a missing permission is not reported")
 	}
+	if s.SetMissing([]string{"watch"}) {
+		t.Error("a missing permission is reported again")
+	}
 	s.Set(status.Stale, "a")
 	since := s.Shown().Since
 	if s.Set(status.Stale, "b"); !s.Shown().Since.Equal(since) || s.Shown().Reason != "b" {
 		t.Errorf("another reason began another state: %+v", s.Shown())
 	}
-	s.Set(status.Live, "")
-	if s.SetMissing([]string{"watch"}) || s.Shown().MissingVerbs != nil {
+	if s.Set(status.Live, ""); s.Shown().MissingVerbs != nil {
 		t.Errorf("a live target lacks %v", s.Shown().MissingVerbs)
 	}
 }

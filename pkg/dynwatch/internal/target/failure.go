@@ -42,6 +42,9 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	}
 	t.setState(state, reason)
 	t.Status.SetError(err)
+	if state == status.Forbidden {
+		t.reviewAccess(ctx)
+	}
 	if err := t.logState(ctx, reason); err != nil {
 		return err
 	}

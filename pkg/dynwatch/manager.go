@@ -94,7 +94,7 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: emit.NewOwnerFinder(c, options.Logger), timing: target.DefaultTiming(), limits: target.DefaultLimits(),
-		openings: kube.NewOpenings(options.Logger), running: make(map[string]*running),
+		openings: kube.NewOpenings(c.Pace), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
 		m.timing.AuditEvery = max(options.AuditEvery, 0)

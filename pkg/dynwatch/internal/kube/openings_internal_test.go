@@ -2,18 +2,24 @@ package kube
 
 import (
 	"context"
-	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestOpenings: a bounded number of targets have their turn at a time. Targets that hang
 // lose it, and a pause that the API server asked for is kept.
 func TestOpenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := NewOpenings(slog.New(slog.DiscardHandler))
+		o := NewOpenings(newPace())
+		pause := func(seconds int) {
+			o.pace.Note("", apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", seconds, true))
+		}
 		var mu sync.Mutex
 		var now, most int
 		count := func(change int) {
@@ -34,8 +40,8 @@ func TestOpenings(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most != openingsAtOnce || len(o.turns) != 0 || o.waiting.Load() != 0 {
-			t.Errorf("%d at a time, want %d; %d turns left, %d waiting", most, openingsAtOnce, len(o.turns), o.waiting.Load())
+		if most != openingsAtOnce || len(o.turns) != 0 {
+			t.Errorf("%d at a time, want %d; %d turns left", most, openingsAtOnce, len(o.turns))
 		}
 
 		for range openingsAtOnce {
@@ -47,37 +53,31 @@ func TestOpenings(t *testing.T) {
 			t.Errorf("waited %v behind targets that hang, with %d beats", waited, beats)
 		}
 
-		o.Pause(PaceClosed)
-		o.Pause(time.Second) // the longer pause counts
+		pause(30)
+		pause(1) // the longer pause counts
 		began = time.Now()
 		o.Begin(t.Context(), func() {}, time.Second)()
 		if waited := time.Since(began); waited != PaceClosed {
 			t.Errorf("waited %v, want the %v that the API server asked for", waited, PaceClosed)
 		}
 
-		<-time.After(time.Minute)
-		began = time.Now()
 		refusing, stop := context.WithCancel(t.Context())
-		all.Go(func() { // one resource that is refused again and again
+		all.Go(func() { // a server that refuses again and again
 			for refusing.Err() == nil {
-				o.Pause(PaceClosed)
+				pause(30)
 				<-time.After(PaceClosed / 2)
 			}
 		})
 		synctest.Wait()
+		began = time.Now()
 		o.Begin(t.Context(), func() {}, time.Second)()
 		if waited := time.Since(began); waited != PaceLongest {
-			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, PaceLongest)
-		}
-		<-time.After(PaceClosed/2 - time.Second) // the minute is not over
-		if o.paused() > 0 {
-			t.Error("no time without a pause")
+			t.Errorf("waited %v, want %v: no target waits for ever", waited, PaceLongest)
 		}
 		stop()
 		all.Wait()
-		<-time.After(time.Minute)
 
-		o.Pause(time.Hour)
+		pause(30)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		o.Begin(ended, func() {}, time.Second)()

@@ -19,9 +19,6 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	if !errors.Is(err, kube.ErrNotServed) {
 		t.Status.Failures.Add(1)
 	}
-	if all := t.Clients.Pace.All(); all > 0 && kube.Overloaded(err) {
-		t.Openings.Pause(all)
-	}
 	state := StateAfter(err, t.Status.Synced.Load())
 	switch {
 	case state == status.Waiting:

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // ListMeta is a list's own metadata.
@@ -23,9 +25,7 @@ type ListMeta struct {
 }
 
 // ReadList reads the response to a list request and calls item for every item, as
-// it arrives. Raw is valid during the call only. An item of more than maxItem bytes
-// is given cut off there, so that [Normaliser.Normalise] reports it as malformed
-// with as much of its identity as the rest holds.
+// it arrives. Raw is valid during the call only. An item of more than maxItem bytes is an error.
 //
 // ReadList keeps one item of the response at a time, and nothing after the
 // return. Items may come before or after the list's metadata; "items" may be null.
@@ -187,12 +187,9 @@ func (l *listReader) key() (string, error) {
 // value reads on until the value that is next is complete and valid, and returns
 // it without stepping over it.
 func (l *listReader) value() ([]byte, error) {
-	raw, whole, err := l.extent()
+	raw, err := l.extent()
 	if err != nil {
 		return nil, err
-	}
-	if !whole {
-		return nil, l.malformed("a value is too large")
 	}
 	s := jsonscan.Scanner{Data: raw}
 	if end := s.Value(0, 0); end != len(raw) {
@@ -202,21 +199,25 @@ func (l *listReader) value() ([]byte, error) {
 	return raw, nil
 }
 
-// extent reads on until the value that is next is complete. Whole is false if it
-// is larger than the window may grow; raw then is its beginning.
-func (l *listReader) extent() (raw []byte, whole bool, err error) {
-	var b jsonscan.Brackets
-	for fed := 0; ; {
+// extent reads on until the value that is next is complete, and returns it. It looks for the end
+// again only when there is twice as much, so that a large value does not take longer for its parts.
+func (l *listReader) extent() ([]byte, error) {
+	for least := 0; ; {
+		var err error
+		for err == nil && len(l.window.unread()) < least {
+			err = l.more()
+		}
 		unread := l.window.unread()
-		n, done := b.Feed(unread[fed:])
-		if fed += n; done {
-			return unread[:fed], true, nil
+		end := jsonend.Value(unread, 0)
+		switch {
+		case end != jsonend.None && (end < len(unread) || strings.IndexByte(`"{[`, unread[0]) >= 0): // numbers go on
+			return bytes.TrimRight(unread[:end], " \t\r\n"), nil
+		case errors.Is(err, errFull):
+			return nil, l.malformed(fmt.Sprintf("a value is larger than %d MiB", l.window.max>>20))
+		case err != nil:
+			return nil, err
 		}
-		if err := l.more(); errors.Is(err, errFull) {
-			return unread, false, nil
-		} else if err != nil {
-			return nil, false, err
-		}
+		least = 2*len(unread) + 1
 	}
 }
 
@@ -250,16 +251,12 @@ func (l *listReader) readItem() error {
 			return err
 		}
 	}
-	raw, whole, err := l.extent()
+	raw, err := l.extent()
 	if err != nil {
 		return err
 	}
 	if err := l.item(raw); err != nil {
 		return err
-	}
-	if !whole {
-		l.items++
-		return l.skipRest(raw)
 	}
 	l.step(len(raw))
 	return nil
@@ -270,21 +267,6 @@ func (l *listReader) step(size int) {
 	l.items++
 	l.last = size
 	l.window.consume(size)
-}
-
-// skipRest steps over an item of which only the beginning, raw, fits the window.
-func (l *listReader) skipRest(raw []byte) error {
-	var b jsonscan.Brackets
-	for piece, done := raw, false; ; piece = l.window.unread() {
-		var n int
-		n, done = b.Feed(piece)
-		if l.window.consume(n); done {
-			return nil
-		}
-		if err := l.more(); err != nil {
-			return err
-		}
-	}
 }
 
 func (l *listReader) readMeta() error {

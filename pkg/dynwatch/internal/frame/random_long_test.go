@@ -135,11 +135,7 @@ func (g generator) stream() (objects [][]byte, stream []byte) {
 		objects = append(objects, raw)
 		switch g.IntN(5) {
 		case 0:
-			pretty, err := json.MarshalIndent(map[string]any{"type": "ADDED", "object": json.RawMessage(raw)}, "", "\t")
-			if err != nil {
-				panic(err)
-			}
-			stream = append(stream, pretty...)
+			stream = fmt.Appendf(stream, `{"type" : "ADDED" ,"object": %s}`, raw)
 		case 1:
 			stream = fmt.Appendf(stream, `{ "object" : %s , "more":[{}], "type":"ADDED" }`, raw)
 		default:

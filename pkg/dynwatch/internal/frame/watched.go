@@ -58,14 +58,13 @@ func (w *Watched) DeepCopyObject() runtime.Object {
 }
 
 // watched normalises the object that begins at data[from], of an added, modified
-// or deleted frame, and returns the index behind it, or none and whether data
-// ends too early.
-func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end int, cut bool) {
+// or deleted frame, and returns the index behind it, or none.
+func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end int) {
 	p := n.begin(data)
 	defer n.end(p)
 	defer func() {
 		if fault := recover(); fault != nil {
-			w, end, cut = Watched{Err: crashed(fault, len(data)-from)}, jsonscan.None, false
+			w, end = Watched{Err: crashed(fault, len(data)-from)}, jsonscan.None
 		}
 	}()
 	end = p.run(from)
@@ -74,22 +73,22 @@ func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end i
 		raw = data[from:end]
 	}
 	o, bad := n.finish(p, raw, from, end, m)
-	return Watched{Object: o, Err: bad}, end, p.Cut
+	return Watched{Object: o, Err: bad}, end
 }
 
 // bookmark is watched for a bookmark, of which only the revision counts. Servers without
 // etcd below send bookmarks without one: they show that the watch is alive.
-func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int, cut bool) {
+func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int) {
 	p := n.begin(data)
 	defer n.end(p)
 	end = p.run(from)
 	if end == jsonscan.None {
-		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.Cut
+		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end
 	}
 	if p.reason != "" && p.resourceVersion != 0 {
-		return Watched{Err: p.malformed(data[from:end], p.reason)}, end, false
+		return Watched{Err: p.malformed(data[from:end], p.reason)}, end
 	}
-	return Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end, false
+	return Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end
 }
 
 // status decodes the Status of an ERROR frame. What is no Status becomes one that

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,10 +18,8 @@ type watchFrame struct {
 	// watched is the frame's object, unless kind is [watch.Error]: then status is.
 	watched Watched
 	status  *metav1.Status
-	// end is the index behind the frame, or none if its grammar is broken; cut
-	// then says that it merely ends too early.
+	// end is the index behind the frame, or none if its grammar is broken.
 	end int
-	cut bool
 	// err says that this is no frame.
 	err error
 }
@@ -62,40 +61,19 @@ func usualEnvelope(data []byte) (kind []byte, object int) {
 // anyFrame reads a frame in any form: members in any order, with white space, with
 // members that are not known.
 func (n *Normaliser) anyFrame(data []byte, m *Memory) watchFrame {
-	var kind []byte
-	var object int
-	twice := false
-	s := jsonscan.Scanner{Data: data}
-	end, _ := s.Walk(0, func(key []byte, value int) (int, bool) {
-		behind := s.Value(value, 0)
-		switch string(key) {
-		case "type":
-			twice = twice || kind != nil
-			if behind != jsonscan.None && data[value] == '"' {
-				kind = s.Decoded(value)
-			}
-		case "object":
-			twice = twice || object > 0
-			object = value
-		}
-		return behind, false
-	})
-	switch {
-	case twice:
-		return watchFrame{end: jsonscan.None, err: errors.New("read watch frame: the frame has two types or two objects")}
-	case end == jsonscan.None && (kind == nil || object == 0):
-		return watchFrame{end: jsonscan.None, cut: s.Cut, err: fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.Fault, s.At)}
-	case kind == nil || object == 0:
-		return watchFrame{end: jsonscan.None, err: errors.New("read watch frame: the frame has no type or no object")}
+	var frame struct {
+		Type   string
+		Object json.RawMessage
 	}
-	f := n.content(kind, data, object, m)
-	if f.end != jsonscan.None {
-		f.end = end
-		if end == jsonscan.None && f.err == nil {
-			f.cut = s.Cut
-			f.err = fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.Fault, s.At)
-		}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(&frame); err != nil {
+		return watchFrame{err: fmt.Errorf("read watch frame: a line is no frame: %w", err)}
 	}
+	if frame.Type == "" || frame.Object == nil {
+		return watchFrame{err: errors.New("read watch frame: the frame has no type or no object")}
+	}
+	f := n.content([]byte(frame.Type), frame.Object, 0, m)
+	f.end = int(d.InputOffset())
 	return f
 }
 
@@ -112,23 +90,22 @@ func (n *Normaliser) content(kind, data []byte, from int, m *Memory) watchFrame 
 		f.kind = watch.Deleted
 	case watch.Bookmark:
 		f.kind = watch.Bookmark
-		f.watched, f.end, f.cut = n.bookmark(data, from)
+		f.watched, f.end = n.bookmark(data, from)
 		f.watched.Kind = f.kind
 		return f
 	case watch.Error:
 		f.kind = watch.Error
 		s := jsonscan.Scanner{Data: data}
 		if f.end = s.Value(from, 0); f.end == jsonscan.None {
-			f.cut = s.Cut
 			f.err = fmt.Errorf("read watch frame: the error is invalid JSON: %s at byte %d", s.Fault, s.At)
 			return f
 		}
 		f.status = status(data[from:f.end])
 		return f
 	default:
-		return watchFrame{end: jsonscan.None, err: fmt.Errorf("read watch frame: the type is %.64q", kind)}
+		return watchFrame{err: fmt.Errorf("read watch frame: the type is %.64q", kind)}
 	}
-	f.watched, f.end, f.cut = n.watched(data, from, m)
+	f.watched, f.end = n.watched(data, from, m)
 	f.watched.Kind = f.kind
 	return f
 }

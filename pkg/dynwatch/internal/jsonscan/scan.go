@@ -18,11 +18,9 @@ type Scanner struct {
 	Data []byte
 	// Edits are in order and do not overlap. All white space is one of them.
 	Edits []Edit
-	// Fault is the first offence against the grammar, at the index At. Cut says that Data only
-	// ended too early.
+	// Fault is the first offence against the grammar, at the index At.
 	Fault string
 	At    int
-	Cut   bool
 }
 
 // Fail notes the first fault.
@@ -35,9 +33,6 @@ func (s *Scanner) Fail(i int, fault string) int {
 
 // End is [Scanner.Fail] for data that ends too early.
 func (s *Scanner) End() int {
-	if s.Fault == "" {
-		s.Cut = true
-	}
 	return s.Fail(len(s.Data), "the text ends too early")
 }
 
@@ -208,7 +203,6 @@ func (s *Scanner) textFrom(i int) int {
 	for {
 		i = plain(s.Data, i)
 		if i >= len(s.Data) {
-			// Not cut: no string goes on in a next line.
 			return s.Fail(i, "a string has no end")
 		}
 		switch c := s.Data[i]; {

@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxObject bounds one object in a list. etcd's own limit is 1.5 MiB by
-	// default, and client-go's watch decoder ends at 16 MiB.
-	maxObject = 16 << 20
+	// default, of which escapes make six times as much JSON.
+	maxObject = 64 << 20
 )
 
 // ErrInexact says that the server answered a list at an exact revision with another one.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
@@ -257,21 +256,6 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestDeepCopy(t *testing.T) {
-	w := &frame.Watched{Object: frame.Object{Name: "a", Data: []byte("data")}, Err: &frame.Malformed{Raw: []byte("raw")}}
-	c, ok := w.DeepCopyObject().(*frame.Watched)
-	if !ok {
-		t.Fatal("a copy of another type")
-	}
-	if diff := cmp.Diff(w, c, cmpopts.IgnoreUnexported(frame.Watched{})); diff != "" {
-		t.Errorf("copy (-want +got):\n%s", diff)
-	}
-	w.Data[0], w.Err.Raw[0] = 'x', 'x'
-	if string(c.Data) != "data" || string(c.Err.Raw) != "raw" {
-		t.Error("the copy shares its bytes")
-	}
 }
 
 // What is not wanted is identified, checked and not rendered, in a list as in a

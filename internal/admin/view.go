@@ -127,8 +127,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
 	if errors.Is(sending.run(ctx, reader), os.ErrDeadlineExceeded) {
-		s.refused.WithLabelValues("slow").Inc()
-		s.options.Logger.Info("slow reader dropped", "next", "informd_admin_refused_total counts all")
+		s.dropSlow()
 	}
 	return nil // the status was sent
 }

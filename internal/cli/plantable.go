@@ -16,11 +16,11 @@ import (
 func printPlan(out io.Writer, p *planReport) error {
 	ready := 0
 	for i := range p.Targets {
-		if p.Targets[i].State == string(dynwatch.Ready) {
+		if p.Targets[i].State == dynwatch.Ready {
 			ready++
 		}
 	}
-	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, number(len(p.Targets), "target", "targets"), ready)
+	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", visible(p.Cluster), visible(p.Server), number(len(p.Targets), "target", "targets"), ready)
 	if err := printTable(out, planRows(p.Targets)); err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ func planRows(targets []plannedTarget) [][]string {
 		t := &targets[i]
 		objects := ""
 		if t.Objects != nil {
-			objects = count(*t.Objects)
-			if t.MoreObjects {
+			objects = strconv.Itoa(*t.Objects)
+			if t.More {
 				objects = ">" + objects
 			}
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, t.missing(), t.Reason,
+			t.Name, t.Version, string(t.Mode), string(t.Scope), t.covers(), string(t.State), objects, t.missing(), t.Reason,
 		})
 	}
 	return rows

@@ -49,38 +49,44 @@ type MissingAccess struct {
 	Without string `json:"without"`
 }
 
-// TargetPlan is what watching one target would come to.
+// TargetPlan is what watching one target would come to. In JSON, what is not known is left out.
 type TargetPlan struct {
-	Name                                      string
-	Group, Version, Resource, Kind, Namespace string
-	Mode                                      Mode
+	Name      string `json:"target"`
+	Group     string `json:"group"`
+	Version   string `json:"version,omitempty"`
+	Resource  string `json:"resource"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Mode      Mode   `json:"mode"`
 	// Scope is [ScopeNamespaced] if the watch is of Namespace alone, else [ScopeCluster].
 	// ClusterScoped: the objects are in no namespace.
-	Scope         Scope
-	ClusterScoped bool
+	Scope         Scope `json:"scope"`
+	ClusterScoped bool  `json:"clusterScoped,omitempty"`
 	// Namespaces, ExcludeNamespaces and NamespaceSelector are what a watch of the cluster
 	// is filtered by, as in [Resource]. MatchingNamespaces is how many namespaces they
 	// match now, nil without a filter, and if the Namespaces may not be listed.
-	Namespaces, ExcludeNamespaces []string
-	NamespaceSelector             string
-	MatchingNamespaces            *int
+	Namespaces         []string `json:"namespaces,omitempty"`
+	ExcludeNamespaces  []string `json:"excludeNamespaces,omitempty"`
+	NamespaceSelector  string   `json:"namespaceSelector,omitempty"`
+	MatchingNamespaces *int     `json:"matchingNamespaces,omitempty"`
 	// State is [Ready], or the state that the target would be in now: [Waiting],
 	// [Forbidden] or [Degraded]. It is Forbidden, too, if the labels of Namespaces, which
 	// a NamespaceSelector needs, could not be followed.
-	State State
+	State State `json:"state"`
 	// Reason says why the state is what it is; of a target that is ready, what could
 	// not be found out about it.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials do not
 	// allow on the resource, MissingNamespaceVerbs those on the Namespaces, whose labels
 	// a NamespaceSelector needs. They are also empty if the API server does not say.
-	MissingVerbs, MissingNamespaceVerbs []string
+	MissingVerbs          []string `json:"missingVerbs,omitempty"`
+	MissingNamespaceVerbs []string `json:"missingNamespaceVerbs,omitempty"`
 	// ResourceVersion is the revision of the list that Objects is from, 0 if that is not known.
-	ResourceVersion uint64
+	ResourceVersion uint64 `json:"resourceVersion,omitempty,string"`
 	// Objects is the number of objects in the namespaces of the target, as the API server counts
 	// them. More: there are more, and only a complete list would count them.
-	Objects int
-	More    bool
+	Objects int  `json:"objects"`
+	More    bool `json:"moreObjects,omitempty"`
 }
 
 const (

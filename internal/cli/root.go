@@ -185,13 +185,6 @@ func helpCommand() *cobra.Command {
 		Long:        "informd help shows the help of a command, as the flag --help does.",
 		Example:     "informd help resnapshot\ninformd help deadletters drop",
 		Annotations: exitCodes("0 ok, 2 unknown command"), DisableFlagsInUseLine: true,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return subcommands(found), cobra.ShellCompDirectiveNoFileComp
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || found.HasSubCommands() && len(rest) > 0 {

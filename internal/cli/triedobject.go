@@ -105,21 +105,16 @@ func (t *triedObject) Complete(old *triedObject) (notes []string, err error) {
 	}
 	uid := cmp.Or(t.Metadata.UID, was.Metadata.UID, noUID)
 	const first, second = "1", "2"
-	rv, before := t.Metadata.ResourceVersion, cmp.Or(was.Metadata.ResourceVersion, first)
-	if rv == "" {
-		rv = second
-		if n, err := strconv.ParseUint(before, 10, 63); err == nil {
-			rv = strconv.FormatUint(n+1, 10)
-		}
+	before := cmp.Or(was.Metadata.ResourceVersion, first)
+	rv := second
+	if n, err := strconv.ParseUint(before, 10, 63); err == nil {
+		rv = strconv.FormatUint(n+1, 10)
 	}
-	if old != nil {
-		if n, err := strconv.ParseUint(rv, 10, 64); was.Metadata.ResourceVersion == "" && err == nil && n > 1 {
-			before = strconv.FormatUint(n-1, 10)
-		}
-		notes, err = old.fill(uid, before)
+	if notes, err = t.fill(uid, rv); err != nil || old == nil {
+		return notes, err
 	}
-	own, ownErr := t.fill(uid, rv)
-	return append(own, notes...), errors.Join(err, ownErr)
+	more, err := old.fill(uid, before)
+	return append(notes, more...), err
 }
 
 // fill sets the uid and the revision of an object that has none.
@@ -128,22 +123,15 @@ func (t *triedObject) fill(uid, rv string) (notes []string, err error) {
 		return nil, nil
 	}
 	var whole map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(t.Raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&whole); err != nil {
+	if err := decodeNumbers(t.Raw, &whole); err != nil {
 		return nil, misread("%s: %v", t.File, err)
 	}
 	metadata, ok := whole["metadata"].(map[string]any)
 	if !ok { // it is there twice, or in other letters
 		return nil, misread("%s: metadata is no mapping", t.File)
 	}
-	for key, value := range map[string]*string{"uid": &t.Metadata.UID, "resourceVersion": &t.Metadata.ResourceVersion} {
-		if *value != "" {
-			continue
-		}
-		*value = map[string]string{"uid": uid, "resourceVersion": rv}[key]
-		metadata[key] = *value
-	}
+	t.Metadata.UID, t.Metadata.ResourceVersion = cmp.Or(t.Metadata.UID, uid), cmp.Or(t.Metadata.ResourceVersion, rv)
+	metadata["uid"], metadata["resourceVersion"] = t.Metadata.UID, t.Metadata.ResourceVersion
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)

@@ -35,7 +35,8 @@ type Line struct {
 // Feed takes events and hands them to readers. Its zero value is ready. Methods may be called
 // concurrently.
 type Feed struct {
-	open atomic.Int32 // readers
+	// open is how many readers there are. It changes with mu held.
+	open atomic.Int32
 
 	mu    sync.Mutex
 	lines []*Line
@@ -106,33 +107,24 @@ type Reader struct {
 // Open returns a reader of the events from now on that wants returns true for; nil wants all.
 // Wants is called by [Reader.Next] only. The caller must close the reader.
 func (f *Feed) Open(wants func(e *event.Event) bool) (*Reader, error) {
-	for {
-		n := f.open.Load()
-		if n >= MaxReaders {
-			return nil, ErrTooMany
-		}
-		if f.open.CompareAndSwap(n, n+1) {
-			break
-		}
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.open.Load() >= MaxReaders {
+		return nil, ErrTooMany
+	}
+	f.open.Add(1)
 	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants}, nil
 }
 
 // Close ends the reader. The last one frees the events.
 func (r *Reader) Close() {
 	f := r.feed
-	if f.open.Add(-1) > 0 {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open.Load() > 0 {
-		return // a new reader needs what comes
+	if f.open.Add(-1) == 0 {
+		f.first += uint64(len(f.lines))
+		f.lines, f.bytes = nil, 0
 	}
-	f.first += uint64(len(f.lines))
-	f.lines, f.bytes = nil, 0
 }
 
 // atOnce bounds what a reader without a limit gets at once, in bytes: it keeps that in memory while it is slow.

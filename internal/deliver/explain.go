@@ -9,29 +9,28 @@ import (
 // Explain says why [Route.Admits] is what it is for the event: admitted is the same,
 // and reasons are the match that lets it through, or what keeps each of them from it.
 func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
-	admitted = r.Admits(e)
+	admitted = r.decide(e, false, func(match int, key string, err error) {
+		switch {
+		case key == "" && err != nil:
+			reasons = []string{fmt.Sprintf("match[%d].condition fails, and onConditionError is deliver: %v", match, err)}
+		case key == "":
+			reasons = []string{fmt.Sprintf("match[%d] lets it through", match)}
+		case err != nil:
+			reasons = append(reasons, fmt.Sprintf("match[%d].condition fails, and onConditionError is drop: %v", match, err))
+		default:
+			reasons = append(reasons, fmt.Sprintf("match[%d].%s does not let %s through", match, key, attribute(e, key)))
+		}
+	})
 	switch {
+	case len(reasons) > 0:
+		return admitted, reasons
 	case e.Op == event.Snapshot && !r.snapshot && !e.Reannounced():
 		return admitted, []string{"start: now leaves the snapshot out"}
-	case len(r.matches) == 0 && admitted:
+	case admitted:
 		return admitted, []string{"there is no match"}
-	case len(r.matches) == 0:
+	default:
 		return admitted, []string{"the sink gets state only if a match has it in control"}
 	}
-	var decoded *any
-	for i := range r.matches {
-		switch key, err := r.matches[i].refuses(e, false, &decoded); {
-		case key == "" && err != nil:
-			return admitted, []string{fmt.Sprintf("match[%d].condition fails, and onConditionError is deliver: %v", i, err)}
-		case key == "":
-			return admitted, []string{fmt.Sprintf("match[%d] lets it through", i)}
-		case err != nil:
-			reasons = append(reasons, fmt.Sprintf("match[%d].condition fails, and onConditionError is drop: %v", i, err))
-		default:
-			reasons = append(reasons, fmt.Sprintf("match[%d].%s does not let %s through", i, key, attribute(e, key)))
-		}
-	}
-	return admitted, reasons
 }
 
 // attribute is what of an event a condition is about.

@@ -80,11 +80,12 @@ func (r *reader) first(ctx context.Context) ([]journal.Entry, error) {
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(entry *journal.Entry) bool {
 	e := &entry.Event
-	admitted, failed := r.route.decide(e, entry.Detached)
-	for _, one := range failed {
-		r.runner.health.unanswered(one, e.ID)
-		r.runner.metrics.whenErrors.Inc()
-	}
+	admitted := r.route.decide(e, entry.Detached, func(match int, key string, err error) {
+		if err != nil {
+			r.runner.health.unanswered(match, err, key == "", e.ID)
+			r.runner.metrics.whenErrors.Inc()
+		}
+	})
 	r.repeated(e, admitted)
 	if e.Op == event.Gap && e.Gap != nil {
 		r.runner.metrics.trimmed.Add(float64(e.Gap.Trimmed))

@@ -94,37 +94,26 @@ func admittedOps(m Match) map[event.Op]bool {
 // Admits reports whether the sink gets the event. Control records have no
 // namespace; they go to every sink that may get anything of the resource.
 func (r *Route) Admits(e *event.Event) bool {
-	admitted, _ := r.decide(e, false)
-	return admitted
+	return r.decide(e, false, func(int, string, error) {})
 }
 
-// unanswered is a condition that failed for an event.
-type unanswered struct {
-	match     int // the index in the list
-	err       error
-	delivered bool // the match delivers the event all the same
-}
-
-// decide is Admits, and tells of the conditions that failed. Of a detached event the
-// sink may lack the one before, so that no change filter stops it.
-func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []unanswered) {
+// decide is Admits, and calls answer with what [match.refuses] says of each match, up to the first that delivers
+// the event. Of a detached event the sink may lack the one before, so that no change filter stops it.
+func (r *Route) decide(e *event.Event, detached bool, answer func(match int, key string, err error)) bool {
 	if !r.snapshot && (e.Op == event.Snapshot && !e.Reannounced() || e.Op == event.Begin && !e.Replay) {
-		return false, nil
+		return false
 	}
 	if len(r.matches) == 0 {
-		return e.Op != event.State, nil
+		return e.Op != event.State
 	}
 	var decoded *any
 	for i := range r.matches {
 		key, err := r.matches[i].refuses(e, detached, &decoded)
-		if err != nil {
-			failed = append(failed, unanswered{match: i, err: err, delivered: key == ""})
-		}
-		if key == "" {
-			return true, failed
+		if answer(i, key, err); key == "" {
+			return true
 		}
 	}
-	return false, failed
+	return false
 }
 
 // refuses returns the key of the match that an event does not fit, "" if the match delivers it. An error is

@@ -167,7 +167,7 @@ func said(err error) []any {
 
 // unanswered records a condition that failed for an event. The log gets one line in
 // a while: a condition that does not fit an object fails for each of its events.
-func (h *health) unanswered(u unanswered, id string) {
+func (h *health) unanswered(match int, err error, delivered bool, id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -175,8 +175,8 @@ func (h *health) unanswered(u unanswered, id string) {
 		h.unlogged++
 		return
 	}
-	h.logger.Warn("condition could not be evaluated", "expression", fmt.Sprintf("match[%d].condition", u.match), "id", id,
-		"delivered", u.delivered, "more_since_last", h.unlogged, "err", u.err)
+	h.logger.Warn("condition could not be evaluated", "expression", fmt.Sprintf("match[%d].condition", match), "id", id,
+		"delivered", delivered, "more_since_last", h.unlogged, "err", err)
 	h.unansweredAt, h.unlogged = now, 0
 }
 

@@ -197,34 +197,26 @@ func (d *destination) refillAll(resources []string, refill func(resource string)
 	return errors.Join(errs...)
 }
 
-// declare logs the loss, and has the sink get a gap event.
+// declare logs the loss, and has the sink get a gap event, once.
 func (d *destinations) declare(ctx context.Context, one *delivery, of *destination, was string) error {
-	p, name := d.pipeline, one.Name()
-	return of.declareOnce(func() error {
-		p.logger.Warn("sink destination replaced; sending a gap and all objects",
-			"sink", name, "was", was, "is", of.identity, "runbook", display.GapRunbook("destination"))
-		gap := event.Event{
-			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
-			Cluster: p.config.Cluster, Target: event.AllTargets,
-			Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
-		}
-		// A sink without gap events never gets it, and gets its objects all the same.
-		if _, err := one.Insert(ctx, gap); err != nil && !errors.Is(err, deliver.ErrFilteredOut) {
-			return err
-		}
-		one.KeepGap(gap)
-		return nil
-	})
-}
-
-// declareOnce calls insert until it has succeeded once.
-func (d *destination) declareOnce(insert func() error) error {
-	if d.declared {
+	if of.declared {
 		return nil
 	}
-	err := insert()
-	d.declared = err == nil
-	return err
+	p, name := d.pipeline, one.Name()
+	p.logger.Warn("sink destination replaced; sending a gap and all objects",
+		"sink", name, "was", was, "is", of.identity, "runbook", display.GapRunbook("destination"))
+	gap := event.Event{
+		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: p.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
+	}
+	// A sink without gap events never gets it, and gets its objects all the same.
+	if _, err := one.Insert(ctx, gap); err != nil && !errors.Is(err, deliver.ErrFilteredOut) {
+		return err
+	}
+	one.KeepGap(gap)
+	of.declared = true
+	return nil
 }
 
 // refill repeats the objects of a resource to the sink. A memory journal may lack the data of some:

@@ -55,33 +55,6 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 	}
 }
 
-// TestDeclareAgain: a gap event that the sink did not get is inserted again, and one that it
-// got is not.
-func TestDeclareAgain(t *testing.T) {
-	d := new(destination)
-	errEnded := errors.New("the sink has ended")
-	got := 0
-	declare := func(fails error) error {
-		return d.declareOnce(func() error {
-			if fails == nil {
-				got++
-			}
-			return fails
-		})
-	}
-	if err := declare(errEnded); !errors.Is(err, errEnded) {
-		t.Errorf("error %v, want %v", err, errEnded)
-	}
-	for range 2 {
-		if err := declare(nil); err != nil {
-			t.Error(err)
-		}
-	}
-	if got != 1 {
-		t.Errorf("the sink got %d gap events, want 1", got)
-	}
-}
-
 // TestDeclareToASinkWithoutGaps: a sink that gets no gap events counts as informed of its new
 // destination. Otherwise the re-snapshot behind the gap event never begins.
 func TestDeclareToASinkWithoutGaps(t *testing.T) {

@@ -39,33 +39,8 @@ func NamesOf(kind func(event.Op) bool) []string {
 // Admits reports whether the match selects object events of an operation.
 func (m Match) Admits(op event.Op) bool { return len(m.Ops) == 0 || slices.Contains(m.Ops, string(op)) }
 
-// MissingOps returns the operations without which a consumer's state of a match's objects
-// is wrong, and which no match of the sink selects.
-func (s Sink) MissingOps(m Match, resources []Resource) []string {
-	var missing []string
-	for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
-		produced := slices.ContainsFunc(resources, func(one Resource) bool {
-			return one.MayBe(m.Group, m.Resource) && (op != event.Left || one.selects())
-		})
-		if op == event.Snapshot {
-			produced = produced && (m.Admits(event.Added) || m.Admits(event.Modified))
-		}
-		covered := slices.ContainsFunc(s.Match, func(other Match) bool { return other.Admits(op) && other.covers(m) })
-		if produced && !covered {
-			missing = append(missing, string(op))
-		}
-	}
-	return missing
-}
-
-// covers reports whether a match selects every object that another one does.
-func (m Match) covers(other Match) bool {
-	group := m.Group == nil || other.Group != nil && *m.Group == *other.Group
-	return group && (m.Resource == "" || m.Resource == other.Resource) && (len(m.Namespaces) == 0 || slices.Equal(m.Namespaces, other.Namespaces))
-}
-
-// selects reports whether objects can leave the selection of an entry while they exist.
-func (r Resource) selects() bool {
+// Selects reports whether objects can leave the selection of an entry while they exist.
+func (r Resource) Selects() bool {
 	return r.LabelSelector != "" || r.FieldSelector != "" || r.NamespaceSelector != ""
 }
 

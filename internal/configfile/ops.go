@@ -41,28 +41,29 @@ func (r *checker) checkControl(m config.Match, path string) {
 	}
 }
 
-// checkDeletions warns about a match with ops whose resources the sink gets without
-// deletions: a consumer that keeps state would keep deleted objects. Without snapshot, it
-// would lack objects, and a re-snapshot would not repair it. A sink of deletions alone keeps
-// no state.
+// checkDeletions warns about a sink that gets the states of objects, and none of whose matches has an operation that
+// a consumer's state needs: it would keep deleted objects, or lack objects that a re-snapshot does not repair.
 func (r *checker) checkDeletions(s config.Sink, at string, resources []config.Resource) {
-	if !r.named(resources) || r.Bad(at+".match") {
+	i := slices.IndexFunc(s.Match, func(m config.Match) bool {
+		return len(m.Ops) > 0 && (m.Admits(event.Added) || m.Admits(event.Modified))
+	})
+	if i < 0 || r.Bad(at+".match") {
 		return
 	}
-	for i, m := range s.Match {
-		path := config.Index(at+".match", i)
-		if len(m.Ops) == 0 {
-			continue
-		}
-		if missing := s.MissingOps(m, resources); len(missing) > 0 {
-			without := ""
-			if missing[0] == string(event.Snapshot) {
-				without = "; without snapshot, first lists and informd resnapshot send it nothing"
-			}
-			last := len(missing) - 1
-			names := strings.Join(missing[:last], ", ") + " and " + missing[last]
-			r.Warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state%s",
-				strings.TrimPrefix(names, " and "), strings.Join(missing, ", "), without)
+	var missing []string
+	for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
+		made := op != event.Left || slices.ContainsFunc(resources, config.Resource.Selects)
+		if made && !slices.ContainsFunc(s.Match, func(m config.Match) bool { return m.Admits(op) }) {
+			missing = append(missing, string(op))
 		}
 	}
+	if len(missing) == 0 {
+		return
+	}
+	without := ""
+	if missing[0] == string(event.Snapshot) {
+		without = "; without snapshot, first lists and informd resnapshot send it nothing"
+	}
+	path, names := config.Index(at+".match", i)+".ops", strings.Join(missing, ", ")
+	r.Warn(r.place(path), path, "the sink gets no %s events: add %[1]s to ops if its consumer keeps state%s", names, without)
 }

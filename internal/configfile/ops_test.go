@@ -11,12 +11,12 @@ import (
 func TestMatchWithoutDeletions(t *testing.T) {
 	const at = "config.yaml:3:47: sinks[0].match[0].ops: "
 	const pods, selected = "{resource: pods}", "{resource: pods, labelSelector: a=b}"
-	deleted := at + "the sink gets no deleted events of these objects: add deleted to ops if its consumer keeps state"
-	left := at + "the sink gets no left events of these objects: add left to ops if its consumer keeps state"
+	deleted := at + "the sink gets no deleted events: add deleted to ops if its consumer keeps state"
+	left := at + "the sink gets no left events: add left to ops if its consumer keeps state"
 	const without = "; without snapshot, first lists and informd resnapshot send it nothing"
-	snapshot := at + "the sink gets no snapshot events of these objects: add snapshot to ops if its consumer keeps state" + without
-	unsent := at + "the sink gets no snapshot and deleted events of these objects: add snapshot, deleted to ops if its consumer keeps state" + without
-	all := at + "the sink gets no snapshot, deleted and left events of these objects: add snapshot, deleted, left to ops if its consumer keeps state" + without
+	snapshot := at + "the sink gets no snapshot events: add snapshot to ops if its consumer keeps state" + without
+	unsent := at + "the sink gets no snapshot, deleted events: add snapshot, deleted to ops if its consumer keeps state" + without
+	all := at + "the sink gets no snapshot, deleted, left events: add snapshot, deleted, left to ops if its consumer keeps state" + without
 	for name, tt := range map[string]struct{ resources, match, want string }{
 		"gaps without states":          {pods, `control: [gap]`, ""},
 		"states without gaps":          {pods, `control: [state]`, "config.yaml:3:51: sinks[0].match[0].control: the sink does not learn of lost history: add gap to control, or use control: false for a consumer that needs no history"},
@@ -28,12 +28,13 @@ func TestMatchWithoutDeletions(t *testing.T) {
 		"deletions":                    {pods, `ops: [snapshot, added, deleted]`, ""},
 		"deletions alone":              {pods, `ops: [deleted]`, ""},
 		"a selector, neither":          {selected, `ops: [added]`, all},
-		"a selector, deletions alone":  {selected, `ops: [deleted]`, left},
-		"a selector of namespaces":     {"{resource: pods, namespaceSelector: a=b}", `ops: [deleted]`, left},
+		"a selector, deletions alone":  {selected, `ops: [deleted]`, ""},
+		"a selector, no left":          {selected, `ops: [snapshot, added, deleted]`, left},
+		"a selector of namespaces":     {"{resource: pods, namespaceSelector: a=b}", `ops: [snapshot, modified, deleted]`, left},
 		"a selector, both":             {selected, `ops: [snapshot, added, deleted, left]`, ""},
 		"of another entry":             {selected + ", {resource: nodes}", `ops: [deleted], resource: nodes`, ""},
 		"another match delivers them":  {pods, `ops: [added], resource: pods}, {ops: [snapshot, deleted]`, ""},
-		"another match, another group": {pods + ", {group: apps, resource: deployments}", `ops: [added]}, {group: apps, ops: [deleted]`, unsent},
+		"another match, another group": {pods + ", {group: apps, resource: deployments}", `ops: [added]}, {group: apps, ops: [deleted]`, snapshot},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: a, type: stdout, match: [{" + tt.match + "}]}]\n")

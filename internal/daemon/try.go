@@ -1,16 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"unicode/utf8"
 
@@ -93,14 +88,12 @@ func (t *Trial) Received() bool {
 // It contacts and changes nothing. The error is that the object is none that could be
 // passed on.
 func Try(ctx context.Context, c *config.Config, change dynwatch.Change, notes []string) (*Trial, error) {
-	key, note := keyToTry(c)
-	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, key, c.Redaction.PlainAnnotations...)
+	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, newKey(), c.Redaction.PlainAnnotations...)
 	if err != nil {
 		return nil, err
 	}
-	hashes := change.Group == "" && change.Resource == "secrets" || preview.Entry >= 0 && len(c.Resources[preview.Entry].Redact) > 0
-	if hashes && note != "" {
-		notes = append(notes, note)
+	if change.Group == "" && change.Resource == "secrets" || preview.Entry >= 0 && len(c.Resources[preview.Entry].Redact) > 0 {
+		notes = append(notes, "values are hashed with a key for the occasion, not with that of informd")
 	}
 	t := &Trial{
 		Group: change.Group, Version: change.Version, Resource: change.Resource, Kind: change.Kind, Op: string(change.Op),
@@ -147,26 +140,4 @@ func try(c *config.Config, s config.Sink, e *event.Event) TriedSink {
 		t.Sends.Body64, t.Sends.Text = base64.StdEncoding.EncodeToString(sends.Body), string(sends.Text)
 	}
 	return t
-}
-
-// keyToTry returns the key that the daemon would hash the values of Secrets with, or
-// one for the occasion and why. It makes no file.
-func keyToTry(c *config.Config) (key []byte, note string) {
-	const made = "values are hashed with a key for the occasion: "
-	var err error
-	switch {
-	case c.Redaction.KeyFile != "":
-		key, err = readKey(c.Redaction.KeyFile, "redaction.keyFile")
-	case c.Journal.Type == config.JournalLog:
-		key, err = readOwnKey(filepath.Join(c.Journal.Dir, keyName))
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("no informd has created one in %s yet", c.Journal.Dir)
-		}
-	default:
-		err = errors.New("each informd with this journal creates its own")
-	}
-	if err != nil {
-		return newKey(), made + err.Error()
-	}
-	return bytes.Clone(key), ""
 }

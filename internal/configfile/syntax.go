@@ -15,7 +15,7 @@ import (
 )
 
 // The limits of a config. The parser's time grows with the square of the
-// tokens and with the depth, so they are bounded before it sees them; a real
+// tokens, so they are bounded before it sees them; a real
 // config has about ten tokens per resource.
 const (
 	// maxFileBytes is the capacity of a ConfigMap.
@@ -45,7 +45,8 @@ func (d *document) parse(body []byte) ast.Node {
 		return nil
 	}
 	tokens := lexer.Tokenize(text)
-	if !d.tame(tokens) {
+	if len(tokens) > maxTokens {
+		d.Add(fileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
 		return nil
 	}
 	file, err := parseTokens(tokens)
@@ -87,37 +88,6 @@ func (d *document) decode(body []byte) (string, bool) {
 		}
 	}
 	return text, true
-}
-
-// tame refuses what would keep the parser busy for more than a moment.
-func (d *document) tame(tokens token.Tokens) bool {
-	if len(tokens) > maxTokens {
-		d.Add(fileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
-		return false
-	}
-	// Brackets nest, and so do indicators on one line ("- - - x", "? ? x").
-	// Nesting by indentation alone is bounded by the size of the file.
-	brackets, line, indicators := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, indicators = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-			indicators++
-		default: // the others do not nest
-		}
-		// In a flow sequence on one line tags may be many without nesting.
-		if brackets > maxDepth || (brackets == 0 && indicators > maxDepth) {
-			d.Add(d.clamp(position(t)), "", "nested deeper than %d levels", maxDepth)
-			return false
-		}
-	}
-	return true
 }
 
 // parseTokens is the parser with its panics turned into errors: it has a record

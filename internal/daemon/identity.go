@@ -74,7 +74,11 @@ const keyName = "redaction.key"
 func redactionKey(c *config.Config) ([]byte, error) {
 	switch {
 	case c.Redaction.KeyFile != "":
-		return readKey(c.Redaction.KeyFile, "redaction.keyFile")
+		content, err := os.ReadFile(c.Redaction.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read redaction.keyFile: %w", err)
+		}
+		return checkedKey(content, c.Redaction.KeyFile, "redaction.keyFile")
 	case c.Journal.Type == config.JournalMemory:
 		return newKey(), nil
 	}
@@ -105,15 +109,6 @@ func readOwnKey(path string) ([]byte, error) {
 			"and informd makes a new one: hashes then differ", path, info.Mode())
 	}
 	return checkedKey(content, path, "redaction key")
-}
-
-// readKey reads a redaction key from a file that the user knows by a name.
-func readKey(path, name string) ([]byte, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return checkedKey(content, path, name)
 }
 
 func checkedKey(content []byte, path, name string) ([]byte, error) {

@@ -8,8 +8,10 @@
 package connection
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/informd/informd/pkg/sink"
@@ -71,6 +73,32 @@ func (s Servers) Validate(example string, wrong func(address string) string) []s
 		}
 	}
 	return problems
+}
+
+// HostPort returns the host and port of an address host:port, where the port may be missing. Its error
+// does not show the address.
+func HostPort(address, defaultPort string) (host string, port uint16, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		host, text, err = net.SplitHostPort(net.JoinHostPort(strings.Trim(address, "[]"), defaultPort))
+	}
+	number, wrong := strconv.ParseUint(text, 10, 16)
+	if err != nil || wrong != nil || number == 0 || host == "" || strings.ContainsAny(host, "/@,[] \t\n") ||
+		strings.Contains(host, ":") && net.ParseIP(host) == nil {
+		return "", 0, errors.New("not host:port")
+	}
+	return host, uint16(number), nil
+}
+
+// Remote returns the key and the host of the first address host:port that is one of another machine, "" if
+// there is none.
+func (s Servers) Remote() (key, host string) {
+	for i, address := range s.Reveal() {
+		if host, _, err := HostPort(address, "1"); err == nil && !Loopback(host) {
+			return s.Key(i), host
+		}
+	}
+	return "", ""
 }
 
 // Loopback reports whether a host is this machine by its name or address.

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -109,37 +108,21 @@ func (c *Config) Validate() []sink.Problem {
 // wrongAddress never shows the address: a user may have put a password into it, as into
 // a URL.
 func wrongAddress(address string) string {
-	if _, _, err := splitAddress(address); err != nil {
+	if _, _, err := connection.HostPort(address, defaultPort); err != nil {
 		return "is not the address of a broker: host:port without a scheme, as in kafka-1:9092; the keys tls and auth set TLS and credentials"
 	}
 	return ""
-}
-
-// splitAddress splits host:port, where the port is Kafka's unless there is one.
-func splitAddress(address string) (host, port string, err error) {
-	host, port, err = net.SplitHostPort(address)
-	if err != nil {
-		host, port, err = net.SplitHostPort(net.JoinHostPort(strings.Trim(address, "[]"), defaultPort))
-	}
-	if err != nil {
-		return "", "", err
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if strings.Contains(host, ":") && net.ParseIP(host) == nil || host == "" || strings.ContainsAny(host, "/@,[] \t\n") || err != nil || number == 0 {
-		return "", "", errors.New("split address: not host:port")
-	}
-	return host, port, nil
 }
 
 // addresses are the brokers in the form host:port.
 func (c *Config) addresses() ([]string, error) {
 	all := make([]string, len(c.Servers))
 	for i, broker := range c.Servers.Reveal() {
-		host, port, err := splitAddress(broker)
+		host, port, err := connection.HostPort(broker, defaultPort)
 		if err != nil {
 			return nil, fmt.Errorf("%s is not the address of a broker", c.Servers.Key(i))
 		}
-		all[i] = net.JoinHostPort(host, port)
+		all[i] = net.JoinHostPort(host, strconv.Itoa(int(port)))
 	}
 	return all, nil
 }

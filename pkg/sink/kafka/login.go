@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -55,7 +54,7 @@ func (c *Config) validateAuth() []sink.Problem {
 		return problem("auth.mechanism", "is not a mechanism; use plain, scram-sha-256, scram-sha-512 or oauthbearer")
 	}
 	for _, broker := range c.Servers.Reveal() {
-		if host, _, err := splitAddress(broker); err == nil && c.endangers(host) {
+		if host, _, err := connection.HostPort(broker, defaultPort); err == nil && c.endangers(host) {
 			return problem("auth", "would send the password or token without TLS over the network; "+
 				"set tls, use a scram mechanism, or set allowInsecureAuth: true")
 		}
@@ -74,12 +73,7 @@ func (c *Config) Exposed() (key, host string) {
 	if c.TLS.Wanted() || c.AllowInsecureAuth {
 		return "", ""
 	}
-	for i, broker := range c.Servers.Reveal() {
-		if host, _, err := splitAddress(broker); err == nil && !connection.Loopback(host) {
-			return c.Servers.Key(i), host
-		}
-	}
-	return "", ""
+	return c.Servers.Remote()
 }
 
 // dial makes a connection to a broker, one of the config or one that those have
@@ -98,16 +92,10 @@ func (c *Config) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil || !c.TLS.Wanted() {
-		return conn, err
+	if !c.TLS.Wanted() {
+		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	config.ServerName = cmp.Or(config.ServerName, host)
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS handshake with %s: %w", address, err), conn.Close())
-	}
-	return secured, nil
+	return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
 }
 
 // checkFiles reads the files once, to report early what is wrong with them.

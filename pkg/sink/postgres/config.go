@@ -2,12 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -106,26 +103,10 @@ func (c *Config) validateAuth() []sink.Problem {
 
 // wrongAddress never shows the address: a user may have put a URL with a password into it.
 func wrongAddress(address string) string {
-	if _, _, err := splitAddress(address); err != nil {
+	if _, _, err := connection.HostPort(address, defaultPort); err != nil {
 		return "is not the address of a server: host:port without a scheme, as in postgres-1:5432; the keys database, auth and tls set the rest"
 	}
 	return ""
-}
-
-// splitAddress splits host:port, where the port is PostgreSQL's unless there is one.
-func splitAddress(address string) (host string, port uint16, err error) {
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		host, text, err = net.SplitHostPort(net.JoinHostPort(strings.Trim(address, "[]"), defaultPort))
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	number, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || number == 0 || host == "" || strings.ContainsAny(host, "/@,[] \t\n") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
-		return "", 0, errors.New("split address: not host:port")
-	}
-	return host, uint16(number), nil
 }
 
 // Exposed implements [sink.Exposer].
@@ -133,12 +114,7 @@ func (c *Config) Exposed() (key, host string) {
 	if c.TLS.Wanted() || c.AllowInsecureAuth {
 		return "", ""
 	}
-	for i, address := range c.Servers.Reveal() {
-		if host, _, err := splitAddress(address); err == nil && !connection.Loopback(host) {
-			return c.Servers.Key(i), host
-		}
-	}
-	return "", ""
+	return c.Servers.Remote()
 }
 
 // Destination implements [sink.Destined]: the table cursors has an identity.

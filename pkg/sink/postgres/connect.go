@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -48,7 +49,7 @@ func (c *Config) connectConfig(env sink.Env) (*pgconn.Config, error) {
 	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	config.Fallbacks = nil
 	for i, address := range c.Servers.Reveal() {
-		host, port, err := splitAddress(address)
+		host, port, err := connection.HostPort(address, defaultPort)
 		if err != nil {
 			return nil, fmt.Errorf("%s is not the address of a server", c.Servers.Key(i))
 		}

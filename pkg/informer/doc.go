@@ -10,7 +10,7 @@
 //
 //   - The store keeps objects compressed, as JSON. Each read decodes a new copy, which the caller
 //     may change. Reading all objects again and again is slower than with client-go; a [Lister]
-//     decodes only the objects that it returns, and [ForEach] only the fields that a program needs.
+//     decodes only the objects that it returns, and [FieldIndex] reads values without decoding.
 //   - Each handler gets separate copies of objects, and has a queue with a limit: see
 //     [Options]. A full queue blocks the watch of that informer only.
 //   - A panic in a handler is logged and counted in [Stats]. The handler continues with the next

@@ -41,8 +41,9 @@ type ReconcilerOptions struct {
 	Metadata bool
 	// Workers is the number of keys that are reconciled at a time (default: 1).
 	Workers int
-	// RateLimiter sets the delay of each retry. The default is that of controller-runtime: 5 ms,
-	// doubled with each retry up to 1,000 s, and at most 10 retries per second after 100.
+	// RateLimiter sets the delay of each retry, and keeps its counts from one Run to the next. The default, one
+	// for each Run, is that of controller-runtime: 5 ms, doubled with each retry up to 1,000 s, and at most 10
+	// retries per second after 100.
 	RateLimiter workqueue.TypedRateLimiter[types.NamespacedName]
 	// MaxRetries is the number of retries of a key that NumRequeues of the RateLimiter counts, 0
 	// for no limit. After it, the key waits for the next change, which starts the count again.
@@ -81,9 +82,7 @@ type Reconciler struct {
 	options   ReconcilerOptions
 	logger    *slog.Logger
 
-	busy atomic.Bool // Run runs
-	// failing are the keys that the RateLimiter counts.
-	failing                       sync.Map
+	busy                          atomic.Bool // Run runs
 	calls, errors, panics, gaveUp atomic.Uint64
 }
 
@@ -148,7 +147,6 @@ func (r *Reconciler) run(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(limiter)
 	until, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
-	defer r.forgetAll(queue)
 	defer all.Wait()
 	defer queue.ShutDown()
 	defer cancel(nil)
@@ -202,7 +200,7 @@ func (r *Reconciler) handle(ctx context.Context, queue keyQueue, key types.Names
 		return err
 	})
 	if err == nil {
-		r.forget(queue, key)
+		queue.Forget(key)
 		if result.RequeueAfter > 0 {
 			queue.AddAfter(key, result.RequeueAfter)
 		}
@@ -212,36 +210,19 @@ func (r *Reconciler) handle(ctx context.Context, queue keyQueue, key types.Names
 	log := r.logger.With(slog.String("key", cache.NamespacedNameAsObjectName(key).String()), slog.Any("error", err))
 	switch retries := queue.NumRequeues(key); {
 	case ctx.Err() != nil:
-		r.forget(queue, key)
+		queue.Forget(key)
 		log.Info("reconcile interrupted; the next run begins with all objects")
 	case r.options.MaxRetries > 0 && retries >= r.options.MaxRetries:
-		r.forget(queue, key)
+		queue.Forget(key)
 		r.gaveUp.Add(1)
 		log.Error("reconcile failed; waiting for the next change of the object", slog.Int("retries", retries))
 		if r.options.GaveUp != nil {
 			_ = r.guard(key, func() error { r.options.GaveUp(ctx, key, err); return nil }) // logged
 		}
 	default:
-		r.failing.Store(key, nil)
 		queue.AddRateLimited(key)
 		log.Warn("reconcile failed; retrying", slog.Int("retries", retries))
 	}
-}
-
-// forget ends the count of retries of a key.
-func (r *Reconciler) forget(queue keyQueue, key types.NamespacedName) {
-	queue.Forget(key)
-	r.failing.Delete(key)
-}
-
-// forgetAll leaves nothing in a RateLimiter of the program for the next Run.
-func (r *Reconciler) forgetAll(queue keyQueue) {
-	r.failing.Range(func(key, _ any) bool {
-		if name, ok := key.(types.NamespacedName); ok {
-			r.forget(queue, name)
-		}
-		return true
-	})
 }
 
 // guard calls a function of the program. A panic is an error.

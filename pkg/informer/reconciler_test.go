@@ -375,27 +375,6 @@ func TestRunOfAnImpossibleInformer(t *testing.T) {
 	}
 }
 
-// TestCountsOfRetriesEndWithRun: a RateLimiter of the program has no failures of an earlier Run.
-func TestCountsOfRetriesEndWithRun(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("configmaps", "a", "one", nil)
-	factory, start := newFactory(t, api, informer.Options{})
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Hour, time.Hour)
-	r := newReconciler(t, factory, configs(), func(context.Context, types.NamespacedName) (informer.Result, error) {
-		return informer.Result{}, errors.New("not now")
-	}, informer.ReconcilerOptions{RateLimiter: limiter})
-	start()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	key := types.NamespacedName{Namespace: "a", Name: "one"}
-	eventually(t, "a failure is counted", func() bool { return limiter.NumRequeues(key) == 1 })
-	cancel()
-	if err := <-ended; err != nil || limiter.NumRequeues(key) != 0 {
-		t.Errorf("after Run %d failures are counted, %v", limiter.NumRequeues(key), err)
-	}
-}
-
 func TestRequeueAfterAndResyncPeriod(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("configmaps", "a", "one", nil)

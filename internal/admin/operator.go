@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/internal/tail"
 )
 
@@ -183,10 +184,26 @@ func (s *Server) operate(mux *http.ServeMux, d *door) {
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
-	mux.Handle("GET /history", s.guarded(d.operating, s.limited(maxReaders, bounded(s.history))))
-	mux.Handle("GET /gaps", s.guarded(d.operating, s.limited(maxReaders, bounded(s.gaps))))
+	mux.Handle("GET /history", s.guarded(d.operating, s.limited(maxReaders, s.forwarded(bounded(s.history)))))
+	mux.Handle("GET /gaps", s.guarded(d.operating, s.limited(maxReaders, s.forwarded(bounded(s.gaps)))))
 	// The tail has no end, and gives each write its own time.
-	mux.Handle("GET /tail", s.guarded(d.operating, answered(s.tail)))
+	mux.Handle("GET /tail", s.guarded(d.operating, s.forwarded(answered(s.tail))))
+}
+
+// forwarded has the leader serve a request while this informd follows one.
+func (s *Server) forwarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.options.Forward != nil {
+			if leader := s.options.Forward(); leader != nil {
+				ctx, cancel := context.WithCancel(r.Context())
+				defer cancel()
+				defer context.AfterFunc(s.ending, cancel)()
+				leader.ServeHTTP(page.Patient(w), r.WithContext(ctx)) // it may be a tail
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bounded gives an operator's request its time.

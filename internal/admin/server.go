@@ -40,8 +40,12 @@ type Options struct {
 	Journal     func() Journal
 	// Config describes the config in use.
 	Config func() *Config
-	// Follower describes this informd while it follows a leader; nil while it leads, and without replicas.
+	// Follower describes this informd while it follows a leader; nil while it leads. It and the next
+	// two are nil without replicas.
 	Follower func() *Follower
+	// Forward returns what serves a look at objects in place of Operator while this informd follows a
+	// leader; else, or if the leader would refuse, nil.
+	Forward func() http.Handler
 	// Log serves the log to replicas, nil if there are none.
 	Log http.Handler
 	// Operator serves requests that change something; nil refuses them.

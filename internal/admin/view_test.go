@@ -153,6 +153,37 @@ func TestTailsEndWithTheServer(t *testing.T) {
 	}
 }
 
+// TestForwardedAnswersHaveNoEnd: what the leader sends has a limit for each write, as a tail of this
+// informd, in place of one for the answer.
+func TestForwardedAnswersHaveNoEnd(t *testing.T) {
+	t.Parallel()
+	began, failed := time.Now(), make(chan error, 1)
+	o := onSocket(filepath.Join(t.TempDir(), "socket"))
+	o.Forward = func() http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for chunk := make([]byte, 1<<20); ; {
+				if _, err := w.Write(chunk); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	start(t, o)
+	conn, err := admin.DialSocket(t.Context(), o.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("GET /tail HTTP/1.1\r\nHost: informd\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 30 * time.Second // of all other answers
+	if err, took := <-failed, time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took >= limit {
+		t.Errorf("a client that does not read is dropped after %v: %v", took, err)
+	}
+}
+
 // TestListsOfEvents: the answers are JSON with any number of events, and of an error before the first
 // one there is no half answer.
 func TestListsOfEvents(t *testing.T) {

@@ -59,13 +59,14 @@ type Daemon struct {
 	// replica serves the log to followers. Leading is nil while this process does not lead, and follower
 	// while it leads, or has no replicas.
 	replica  replica.Server
+	peers    replica.Peers
 	leading  atomic.Pointer[replica.Leadership]
 	follower atomic.Pointer[admin.Follower]
 }
 
 // New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry()}
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), peers: peers(&o.Config.Admin)}
 	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
 	d.reloads = newReloads(o.Load, o.Config, d.logger)
 	err := d.reloads.register(d.registry)

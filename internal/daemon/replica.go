@@ -45,7 +45,7 @@ func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	d.follower.Store(&admin.Follower{})
 	l, err := replica.Acquire(ctx, replica.Options{
 		Kubernetes: d.kubernetes, Lease: r.Lease, Namespace: namespace, Duration: r.Duration, Address: r.Address,
-		Dir: d.config.Journal.Dir, Peers: peers(&d.config.Admin), Server: &d.replica,
+		Dir: d.config.Journal.Dir, Peers: d.peers, Server: &d.replica,
 		Status: func(leader string, inSync bool) { d.follower.Store(&admin.Follower{Leader: leader, InSync: inSync}) },
 		Logger: d.logger,
 	})
@@ -78,6 +78,16 @@ func peers(c *config.Admin) replica.Peers {
 		}
 		return admin.ReadToken(c.TokenFile)
 	}}
+}
+
+// forward returns what serves an operator's look at objects while this process follows a leader; nil if
+// it leads, or if the leader would refuse its requests.
+func (d *Daemon) forward() http.Handler {
+	f := d.followerStatus()
+	if f == nil || f.Leader == "" || f.Leader == d.config.Replicas.Address || d.config.Admin.TokenFile == "" {
+		return nil
+	}
+	return d.peers.Forward(f.Leader, d.logger)
 }
 
 // namespaceFile has the namespace of the Pod.

@@ -19,7 +19,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.followerStatus, Operator: operator{d},
-		Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
+		Forward: d.forward, Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }
@@ -103,7 +103,7 @@ func (d *Daemon) journalUsable() (ok, mine bool) {
 // notOpen says why the journal is not open, for commands that use it.
 func (d *Daemon) notOpen() error {
 	if f := d.followerStatus(); f != nil && f.Leader != "" {
-		return fmt.Errorf("this informd follows %s, which has the journal and the sinks: send the command to that one", f.Leader)
+		return fmt.Errorf("this informd follows %s, which has the sinks: send the command to that one", f.Leader)
 	} else if f != nil {
 		return errors.New("this informd waits for the lease, and nobody leads")
 	}

@@ -18,9 +18,9 @@ type patient struct {
 	control *http.ResponseController
 }
 
-// patiently returns w for an answer without an end: each write and flush has [Patience], in place
+// Patient returns w for an answer without an end: each write and flush has [Patience], in place
 // of a limit for all.
-func patiently(w http.ResponseWriter) http.ResponseWriter {
+func Patient(w http.ResponseWriter) http.ResponseWriter {
 	return &patient{w, http.NewResponseController(w)}
 }
 
@@ -53,7 +53,7 @@ func NewSender(w http.ResponseWriter) Sender {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	return Sender{patiently(w)}
+	return Sender{Patient(w)}
 }
 
 // AppendMessage appends a message to dst. Data is one line; without a kind it is a usual message.

@@ -13,15 +13,6 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// Peers says how the admin servers of the other replicas are reached.
-type Peers struct {
-	// Transport reaches them, over TLS if Encrypted is set.
-	Transport http.RoundTripper
-	Encrypted bool
-	// Token returns what they want to be shown, empty for nothing.
-	Token func() (string, error)
-}
-
 // remote is a leader over HTTP. It implements [journal.Leader].
 type remote struct {
 	client  *http.Client
@@ -74,20 +65,14 @@ const maxAnswer = 8 << 20
 func (r *remote) get(ctx context.Context, query url.Values) (http.Header, []byte, error) {
 	query.Set("replica", r.me)
 	query.Set("term", strconv.FormatInt(r.term, 10))
-	at := url.URL{Scheme: "http", Host: r.address, Path: "/log", RawQuery: query.Encode()}
-	if r.peers.Encrypted {
-		at.Scheme = "https"
-	}
+	at := r.peers.at(r.address, "/log")
+	at.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
+	if err == nil {
+		err = r.peers.authorize(request.Header)
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	token, err := r.peers.Token()
-	if err != nil {
-		return nil, nil, err
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := r.client.Do(request)
 	if err != nil {

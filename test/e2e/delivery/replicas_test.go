@@ -1,9 +1,11 @@
 package delivery_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,21 +19,42 @@ import (
 
 func newPair(t *testing.T, sinks ...string) *e2e.Pair { return e2e.NewPairWith(t, 0, sinks...) }
 
-// TestFollowerNamesItsLeader: commands that need the journal name the leader, and work after a takeover.
-func TestFollowerNamesItsLeader(t *testing.T) {
+// TestFollowerShowsObjects: history, gaps and tail of a follower are those of its leader, and other commands
+// name the leader.
+func TestFollowerShowsObjects(t *testing.T) {
 	p := newPair(t)
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "shown"}}}
-	if _, err := p.Client.Resource(e2e.ConfigMapKind().GVR).Namespace("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+	var out e2e.LockedBuffer
+	tail := exec.CommandContext(t.Context(), e2e.Binary(), "tail", "configmaps", "-o", "json", "--config", p.Follower.Config)
+	tail.Stdout, tail.Stderr = &out, &out
+	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"history", "configmaps/default/shown"}, {"gaps"}, {"tail", "configmaps"}, {"rewind", "--sink", "bus", "--since", "1m"}} {
-		if text, code := p.Follower.Command(command...); code != 1 || !strings.Contains(text, p.Leader.Admin) {
-			t.Errorf("%s: %d, %s", command[0], code, text)
+	configMaps := p.Client.Resource(e2e.ConfigMapKind().GVR).Namespace("default")
+	n := 0
+	e2e.Eventually(t, "the tail shows an event", func() bool {
+		n++
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("shown-", n)}}}
+		if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
+		return strings.Contains(out.String(), "shown-")
+	})
+	if err := tail.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v, %s", err, &out)
+	}
+	if text := p.Follower.Must("history", "configmaps/default/shown-1"); !strings.Contains(text, "added") {
+		t.Errorf("history: %s", text)
+	}
+	p.Follower.Must("gaps")
+	if text, code := p.Follower.Command("rewind", "--sink", "bus", "--since", "1m"); code != 1 || !strings.Contains(text, p.Leader.Admin) {
+		t.Errorf("rewind: %d, %s", code, text)
 	}
 	p.Leader.Kill()
-	e2e.Eventually(t, "it answers as leader", func() bool {
-		text, code := p.Follower.Command("history", "configmaps/default/shown")
+	e2e.Eventually(t, "it answers by itself as leader", func() bool {
+		text, code := p.Follower.Command("history", "configmaps/default/shown-1")
 		return code == 0 && strings.Contains(text, "added")
 	})
 }

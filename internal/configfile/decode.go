@@ -200,6 +200,11 @@ func (r *reading) scalar(n *node, path string, f config.Field) {
 		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.Enum, ", "), n.Kind)
 		return
 	}
+	if path == "journal.type" && (n.Text == "embedded" || n.Text == "nats") {
+		r.Add(n.At, path, "%s was replaced by %s, the default: informd has a log of its own in journal.dir, and begins it with a snapshot; for high availability, set replicas",
+			config.Quote(n.Text), config.JournalLog)
+		return
+	}
 	if config.IsPlainString(f.Value) && n.Kind != kindText {
 		r.Add(n.At, path, "must be text, not %s: put it in quotes, %q", n.Kind, n.Text)
 		return

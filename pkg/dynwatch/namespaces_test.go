@@ -247,8 +247,8 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	}
 }
 
-// TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its namespace
-// matches. Nothing is said of it.
+// TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its
+// namespace matches. A list at the position shows the object, and the watch that it ends.
 func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("", "team-a", "no")
@@ -263,12 +263,12 @@ func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
 	api.put("", "team-a", "yes")
 	r.begin(labelled())
 	r.caughtUp()
-	r.eventually("the object", func() bool { return len(thingLines(r.log.all()[n:])) > 0 })
-	for _, line := range thingLines(r.log.all()[n:]) {
-		if strings.Contains(line, "team-a/two") {
-			t.Error(line)
-		}
+	r.eventually("both objects", func() bool { return len(thingLines(r.log.all()[n:])) == 3 })
+	want := []string{"deleted team-a/two 104", "entered team-a/one 102", "entered team-a/two 103"}
+	if diff := cmp.Diff(want, sorted(thingLines(r.log.all()[n:]))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	r.consistent()
 }
 
 // TestDeletionFilteredAtThePosition: a namespace matches at a revision before a deletion that was filtered out, and that the

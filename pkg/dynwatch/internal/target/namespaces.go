@@ -37,7 +37,8 @@ import (
 // listed now, with a gap from the beginning.
 //
 // So no deletion and no last state is lost. Close to a change of a Namespace, an object that is new
-// can have entered, and one that existed can be added.
+// can have entered, and one that existed can be added. After a restart, one that was deleted before its
+// namespace matched can enter and end.
 
 // errReopen says that the watch is to be opened again: a frame was read, and not rendered, before its
 // namespace matched.

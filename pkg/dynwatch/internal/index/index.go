@@ -13,8 +13,8 @@ import (
 // Entry is one object. It has no pointers, so that the garbage collector has nothing to
 // follow; the [Index] returns the object's namespace, name and UID.
 //
-// The index reuses a removed entry for another object. Keep a [Handle], not a pointer, for
-// longer than one step of the target.
+// The index reuses a removed entry for another object: keep no pointer for longer than one step of
+// the target.
 type Entry struct {
 	// RV and Ordinal are those of the object's last event, 0 without one.
 	RV, Ordinal uint64
@@ -30,14 +30,12 @@ type Entry struct {
 	text place
 	// Sweep is the number of the last list comparison that saw the object.
 	Sweep uint32
-	// slot is the entry's number, serial tells it from earlier entries there; 0 for none.
-	slot, serial uint32
+	// slot is the entry's number. used: there is an object in it.
+	slot uint32
+	used bool
 	// next is one more than the slot of another entry with the same hash, 0 for none.
 	next uint32
 }
-
-// Handle identifies an entry until the entry is removed. The zero value identifies none.
-type Handle struct{ slot, serial uint32 }
 
 // ID identifies an object of a target.
 type ID struct{ Namespace, Name, UID string }
@@ -63,7 +61,6 @@ type Index struct {
 	slabs []*slab
 	free  []uint32
 	used  uint32 // slots that were ever in use
-	next  uint32 // the next entry's serial
 	count int
 	// slots are the entries by the hash of their names: of those with the same hash the newest one.
 	slots map[uint32]uint32
@@ -112,10 +109,7 @@ func (x *Index) Put(id ID) *Entry {
 	}
 	slot := x.take()
 	e := x.at(slot)
-	if x.next++; x.next == 0 { // that is none
-		x.next++
-	}
-	*e = Entry{slot: slot, serial: x.next}
+	*e = Entry{slot: slot, used: true}
 	uuid, ok := parseUUID(id.UID)
 	if ok {
 		e.uuid, id.UID = uuid, ""
@@ -181,7 +175,7 @@ func (x *Index) at(slot uint32) *Entry {
 
 // Remove removes an entry. It does nothing if that is removed already.
 func (x *Index) Remove(e *Entry) {
-	if e.serial == 0 {
+	if !e.used {
 		return
 	}
 	delete(x.skipped, e)
@@ -206,13 +200,13 @@ func (x *Index) Len() int { return x.count }
 func (x *Index) All() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for i := range min(x.used, firstLen) {
-			if e := &x.first[i]; e.serial != 0 && !yield(e) {
+			if e := &x.first[i]; e.used && !yield(e) {
 				return
 			}
 		}
 		for _, s := range x.slabs {
 			for i := range s {
-				if s[i].serial != 0 && !yield(&s[i]) {
+				if s[i].used && !yield(&s[i]) {
 					return
 				}
 			}
@@ -247,25 +241,6 @@ func (x *Index) IsUID(e *Entry, uid string) bool {
 // ID returns the names of an entry.
 func (x *Index) ID(e *Entry) ID {
 	return ID{x.Namespace(e), x.Name(e), x.UID(e)}
-}
-
-// Handle returns the handle of an entry, the zero value for nil.
-func (x *Index) Handle(e *Entry) Handle {
-	if e == nil {
-		return Handle{}
-	}
-	return Handle{e.slot, e.serial}
-}
-
-// ByHandle returns the entry of a handle, nil if it was removed.
-func (x *Index) ByHandle(h Handle) *Entry {
-	if h.serial == 0 || h.slot >= x.used {
-		return nil
-	}
-	if e := x.at(h.slot); e.serial == h.serial {
-		return e
-	}
-	return nil
 }
 
 // hash hashes a name.

@@ -64,8 +64,8 @@ func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event
 	limit := conn.MaxPayload()
 	made := maker{form: s.form} // the client copies what it publishes
 	for i := range batch {
-		if err := ctx.Err(); err != nil {
-			return i, nil, err
+		if ctx.Err() != nil {
+			return i, nil, context.Cause(ctx) // for example that the server denies a permission
 		}
 		m := made.message(&batch[i])
 		if !made.fits(limit) {

@@ -42,7 +42,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "lanes-by-event", file: "internal/deliver/lanes.go",
-			old: "maphash.String(l.seed, e.Key())", new: "maphash.String(l.seed, e.ID)",
+			old: "maphash.String(l.seed, e.Event.Key())", new: "maphash.String(l.seed, e.Event.ID)",
 			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},
 		},
 		{
@@ -52,7 +52,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/target/compare.go",
-			old: "!s.fromWatch(k, m.RV) && (d.Replaced || d.Op != \"\")", new: "!s.fromWatch(k, m.RV) && !d.Replaced && d.Op != \"\"",
+			old: "if d.Replaced || d.Op != \"\" {", new: "if !d.Replaced && d.Op != \"\" {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -68,7 +68,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
-			old: "ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
+			old: "ends[index.Key(e.Namespace, e.Name)] = ending{e.ResourceVersion, e.Epoch, e.Op == event.Left}\n", new: "",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
@@ -83,13 +83,12 @@ func mutants() []mutant {
 		},
 		{
 			name: "gap-not-declared", file: "pkg/dynwatch/internal/target/recover.go",
-			old: "(!l.walks() || l.from < to) {", new: "(!l.walks() && l.from < to) {",
+			old: "(!l.walks() || l.from < rv) {", new: "(!l.walks() && l.from < rv) {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{
 			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/internal/recovery/history.go",
-			old:    "s := l.states[len(l.states)-1]\n\t\t\tl.states = l.states[:len(l.states)-1]",
-			new:    "s := l.states[0]\n\t\t\tl.states = l.states[1:]",
+			old: "range slices.Backward(l.states) {", new: "range l.states {",
 			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I2", "I3", "I14", "I6", "I12"},
 		},
 		{
@@ -135,7 +134,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/redact.go",
-			old: "end := p.Value(i, 3)\n\tif end != jsonscan.None {", new: "end := p.Value(i, 3)\n\tif end < jsonscan.None {",
+			old: "field == annotationsField && s.redactor.plain.has(key) {", new: "field == annotationsField && !s.redactor.plain.has(key) {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},
 		{
@@ -165,8 +164,8 @@ func mutants() []mutant {
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},
 		{
-			name: "rows-before-the-copy", file: "pkg/journal/internal/wal/ship.go",
-			old: "if len(l.followers) > 0 {\n\t\tl.unshipped = append", new: "if len(l.followers) > 1<<16 {\n\t\tl.unshipped = append",
+			name: "rows-before-the-copy", file: "pkg/journal/internal/wal/sync.go",
+			old: "!l.synced.before(l.withheld[0].end) && len(l.behindOf(l.withheld[0].end)) == 0 {", new: "!l.synced.before(l.withheld[0].end) {",
 			faults: "N19-lose-leader-over-compaction", informds: 2, duration: 90 * time.Second, caughtBy: []string{"I1", "I3", "I4", "I6", "I12", "I14"},
 		},
 		{

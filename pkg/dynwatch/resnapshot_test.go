@@ -145,6 +145,37 @@ func TestResnapshotIsOfThePosition(t *testing.T) {
 	}
 }
 
+// TestResnapshotBehindTheLog: the process before was killed before its last mark, so that the log has more than the
+// list at the position. A consumer drops what has no event until the end.
+func TestResnapshotBehindTheLog(t *testing.T) {
+	for name, write := range map[string]func(api *fakeAPI){
+		"a change":      func(api *fakeAPI) { api.put("a", "changed", "") },
+		"a birth":       func(api *fakeAPI) { api.put("a", "born", "") },
+		"a re-creation": func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			write(api)
+			r.caughtUp()
+			r.stop(true)
+			api.do(func() { api.mute = true })
+			r.begin(things())
+			r.state(dynwatch.Live)
+			n := len(r.log.all())
+			outcome := r.resnapshotLater()
+			r.eventually("begun", func() bool { return len(r.log.all()) > n+1 })
+			api.do(func() { api.mute = false })
+			x := <-outcome
+			checkResnapshot(t, r.log.all(), x.Run)
+			if x.Err != nil {
+				t.Errorf("%+v", x)
+			}
+		})
+	}
+}
+
 // The server lists now only: what the list has and the watch has yet to bring needs another list.
 func TestResnapshotWithoutExactRevisions(t *testing.T) {
 	api := fourObjects(t)

@@ -118,6 +118,11 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error 
 	case pass.differs:
 		return errDiffers
 	}
+	for e := range t.Index.All() {
+		if e.RV > rv && e.Run != s.Run { // the list lacks it, or has one of its name from before
+			return errDiffers
+		}
+	}
 	return t.confirmGone(ctx, t.missing(pass), rv) // a consumer drops what no event of the re-snapshot has
 }
 

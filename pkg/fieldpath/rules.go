@@ -171,6 +171,33 @@ func (r *Rules) Projection() *Projection {
 	return NewProjection(keep, omit)
 }
 
+// ProjectionAgain is Projection for objects whose values may have been replaced by these
+// rules already: what was replaced as a whole stays, if something inside of it is kept.
+func (r *Rules) ProjectionAgain() *Projection {
+	again := *r
+	for _, p := range r.Redact {
+		if slices.ContainsFunc(r.Keep, p.mayHold) {
+			again.Keep = append(slices.Clip(again.Keep), p)
+		}
+	}
+	return again.Projection()
+}
+
+// mayHold reports whether the other path may lead into what this one leads to.
+func (p Path) mayHold(other Path) bool {
+	element := func(s step) bool { return s.kind == element }
+	outer, inner := slices.DeleteFunc(slices.Clone(p.steps), element), slices.DeleteFunc(slices.Clone(other.steps), element)
+	if len(outer) > len(inner) {
+		return false
+	}
+	for i, s := range outer {
+		if s.kind == named && inner[i].kind == named && s.key != inner[i].key {
+			return false
+		}
+	}
+	return true
+}
+
 // parseFor parses a path into an object.
 func parseFor(item string, metadataOnly bool) (Path, error) {
 	p, err := Parse(item)

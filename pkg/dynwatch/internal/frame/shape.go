@@ -15,8 +15,8 @@ import (
 // keep, lose, and have replaced by a hash. It is safe for concurrent use. A nil Shape
 // changes nothing.
 type Shape struct {
-	// projection is nil if everything stays.
-	projection *fieldpath.Projection
+	// projection is nil if everything stays; again is it for what has been redacted.
+	projection, again *fieldpath.Projection
 
 	redact   *fieldpath.Set
 	patterns []*regexp.Regexp
@@ -59,7 +59,7 @@ func NewShape(o ShapeOptions, redactor *Redactor) *Shape {
 	if o.Rules == nil {
 		return s
 	}
-	s.projection, s.patterns = o.Rules.Projection(), o.Rules.Patterns
+	s.projection, s.again, s.patterns = o.Rules.Projection(), o.Rules.ProjectionAgain(), o.Rules.Patterns
 	for _, p := range s.patterns {
 		size, err := search.Size(p.String())
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 		return object
 	}
 	if s.projection != nil {
-		object = s.projection.Append(nil, object)
+		object = s.again.Append(nil, object)
 	}
 	if s.redacts() {
 		object = s.hide(nil, object, Object{Namespace: namespace, Name: name}, true)

@@ -160,6 +160,33 @@ func TestShapeAgain(t *testing.T) {
 	}
 }
 
+// TestShapeAgainAroundKept: what was redacted as a whole stays, though it has nothing in it
+// any more of what is kept; what is not kept does not come back.
+func TestShapeAgainAroundKept(t *testing.T) {
+	raw := []byte(`{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1"},` +
+		`"spec":{"nested":{"a":1,"b":"` + canary + `"},"list":[{"a":{"c":"` + canary + `"}}],"other":"` + canary + `"}}`)
+	for name, r := range map[string]rules{
+		"any key inside": {keep: []string{"spec.nested.*", "spec.list[].a.c"}, redact: []string{"spec.nested", "spec.list[].a"}},
+		"no brackets":    {keep: []string{"spec.nested.a", "spec.list.a.c"}, redact: []string{"spec.nested", "spec.list[]", "spec.other"}},
+		"any key around": {keep: []string{"spec.nested.b"}, redact: []string{"spec.*"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := r.normaliser(t).Normalise(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
+			once := bytes.Clone(closed(t, &o))
+			if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) || !bytes.Contains(once, []byte("hmac-sha256:")) {
+				t.Errorf("once  %s\nagain %s", once, again)
+			}
+			if now := shape.Again(o.Namespace, o.Name, raw); bytes.Contains(now, []byte(canary)) {
+				t.Errorf("from the journal %s", now)
+			}
+		})
+	}
+}
+
 // TestShapeHidesFromReports: a report about an object has its bytes only where all of it
 // may show.
 func TestShapeHidesFromReports(t *testing.T) {

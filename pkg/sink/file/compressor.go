@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/informd/informd/internal/private"
@@ -16,10 +17,11 @@ import (
 // unfinished is what the name of a file ends in that is being compressed.
 const unfinished = ".compressing"
 
-// compressor compresses the older files once, one at a time, in a goroutine. The next rotation waits for it,
-// so that only other programs move files under it. What it could not do stays as it is until then.
+// compressor compresses the older files once, one at a time, in a goroutine. The next rotation waits for the file
+// that it compresses, so that only other programs move files under it. What it has not done stays as it is until then.
 type compressor struct {
 	end  context.CancelFunc
+	rest atomic.Bool   // it begins no further file
 	done chan struct{} // closed when it has stopped
 }
 
@@ -29,7 +31,7 @@ func startCompressor(l *log, method compress.Method) *compressor {
 	go func() {
 		defer close(c.done)
 		defer end()
-		for i := l.maxFiles - 1; i > 0 && ctx.Err() == nil; i-- {
+		for i := l.maxFiles - 1; i > 0 && ctx.Err() == nil && !c.rest.Load(); i-- {
 			if err := compressFile(ctx, l.numbered(i), l.path+unfinished, method); err != nil && ctx.Err() == nil {
 				l.logger.Warn("older file not compressed; retrying at the next rotation", "path", l.numbered(i), "err", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,6 +220,31 @@ func TestCompressionWhileRotating(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(path + "*.compressing"); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestRotationWaitsForOneFile: after the first Open with a compression there may be gigabytes of older files. A
+// rotation waits for the one that is being compressed, and the rest is compressed later.
+func TestRotationWaitsForOneFile(t *testing.T) {
+	path := newPath(t)
+	events := sinktest.Events(2)
+	write(t, path, lines(events[:1]))
+	noise := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise) //nolint:errcheck // never fails
+	const older = 64
+	for i := 1; i <= older; i++ {
+		write(t, fmt.Sprintf("%s.%d", path, i), string(noise))
+	}
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 100, Compression: compress.Gzip})
+	defer closeSink(t, s)
+	var packed []string
+	file.SetDisk(t, s, file.Disk{Write: func(f *os.File, p []byte) (int, error) { // after the rotation
+		packed, _ = filepath.Glob(path + ".*.gz")
+		return f.Write(p)
+	}})
+	mustWrite(t, s, events[1:])
+	if len(packed) == older {
+		t.Errorf("the rotation has waited for %d files", older)
 	}
 }
 

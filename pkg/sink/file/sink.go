@@ -79,6 +79,7 @@ func (s *Sink) portion(ctx context.Context, batch []event.Event) (int, error) {
 		return s.append()
 	}
 	if s.compressor != nil {
+		s.compressor.rest.Store(true) // all that a new config finds may take hours
 		if err := s.compressor.wait(ctx); err != nil {
 			return 0, fmt.Errorf("rotate file %s: %w", s.log.path, err)
 		}

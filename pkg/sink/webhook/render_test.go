@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,5 +114,16 @@ func TestRenderTells(t *testing.T) {
 	}
 	if _, signed := varies["Webhook-Signature"]; signed || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "signing.keyFile") {
 		t.Errorf("without the secrets: signed %t, notes %q", signed, r.Notes)
+	}
+}
+
+// TestRenderOwnIdempotencyKey: the header that lets the transport repeat a request is the user's, if there is one.
+func TestRenderOwnIdempotencyKey(t *testing.T) {
+	e := sinktest.AllOps()[0]
+	c := config(t, "https://example.com", func(c *webhook.Config) {
+		c.Headers = map[string]sink.Secret{"idempotency-key": sink.NewSecret("mine")}
+	})
+	if !slices.ContainsFunc(rendered(t, c, &e).Headers, func(h sink.Header) bool { return h.Name == "Idempotency-Key" }) {
+		t.Error("Idempotency-Key of the config is not sent")
 	}
 }

@@ -147,15 +147,15 @@ func (e *Endpoint) Request(to *url.URL, header http.Header, body []byte) (*http.
 	}
 	request.Header = header
 	header.Set("User-Agent", e.agent)
+	// Without a value it is not sent: it lets the transport send the request again if the endpoint has closed
+	// an idle connection meanwhile, which says nothing about either.
+	header["Idempotency-Key"] = nil
 	for name, value := range e.options.Headers {
 		header.Set(name, value.Reveal())
 	}
 	if credential != "" {
 		header.Set("Authorization", credential)
 	}
-	// Without a value it is not sent: it lets the transport send the request again if the endpoint has closed
-	// an idle connection meanwhile, which says nothing about either.
-	header["Idempotency-Key"] = nil
 	return request, nil
 }
 

@@ -477,3 +477,40 @@ func TestResnapshotOfAnUnreadableObject(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestResnapshotDuringAnAudit: both note which objects their list has shown. The audit must not look up each object
+// that the other list has shown since.
+func TestResnapshotDuringAnAudit(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 600 {
+		api.put("a", fmt.Sprint("x", i), "")
+	}
+	r := start(t, api, things())
+	r.caughtUp()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if metadataOnly(r) && r.URL.Query().Get("continue") != "" {
+				close(reached)
+				<-goOn
+			}
+			return false
+		}
+	})
+	lookUps := api.requestsWith("metadata.name%3Dx")
+	audited := make(chan dynwatch.AuditResult, 1)
+	go func() { audited <- r.auditNow() }()
+	<-reached
+	outcome := r.resnapshotLater()
+	time.Sleep(200 * time.Millisecond) // for a re-snapshot that does not wait
+	close(goOn)
+	if x := <-audited; x.Err != nil || x.Divergences != 0 {
+		t.Errorf("audit: %+v", x)
+	}
+	if x := <-outcome; x.Err != nil || x.Objects != 600 {
+		t.Errorf("re-snapshot: %+v", x)
+	}
+	if n := api.requestsWith("metadata.name%3Dx") - lookUps; n > 0 {
+		t.Errorf("%d look-ups", n)
+	}
+}

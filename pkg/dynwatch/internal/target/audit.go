@@ -62,10 +62,10 @@ func (t *Target) requestAudit(ctx context.Context, reply chan<- AuditResult) {
 	t.beginAudit(ctx)
 }
 
-// beginAudit begins an audit if one is wanted.
+// beginAudit begins an audit if one is wanted, and no re-snapshot is in progress, which marks entries, too.
 func (t *Target) beginAudit(ctx context.Context) {
 	wanted := len(t.Audits.waiting) > 0 || !t.Audits.due.IsZero() && !time.Now().Before(t.Audits.due)
-	if !wanted || t.Audits.running != nil {
+	if !wanted || t.Audits.running != nil || t.resnapshot != nil {
 		return
 	}
 	if t.Timing.AuditEvery > 0 {

@@ -51,9 +51,9 @@ type resnapshot struct {
 	backoff  wait.Backoff
 }
 
-// resnapshots is where requests come from; never, while one is in progress.
+// resnapshots is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
-	if t.resnapshot != nil {
+	if t.resnapshot != nil || t.Audits.running != nil {
 		return nil
 	}
 	return t.Resnapshots

@@ -103,6 +103,37 @@ func TestDamageIsRemembered(t *testing.T) {
 	}
 }
 
+// TestLossIsDeclaredOnce: a later start that compaction has moved into the segment of the one that has found a loss
+// declares none.
+func TestLossIsDeclaredOnce(t *testing.T) {
+	d := smallLog(t, true)
+	names, err := d.Names()
+	for _, name := range names {
+		if err == nil && name != "synced" {
+			err = d.Remove(name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := range 3 {
+		l, err := wal.Open(d, smallOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Void != (start == 0) {
+			t.Errorf("start %d: void: %t", start, l.Void)
+		}
+		for i := range 10 {
+			err = errors.Join(err, l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(i+1))}))
+		}
+		p := &policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}
+		if err = errors.Join(err, l.Sync(t.Context()), l.Compact(p, 100), l.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestLossIsDeclaredThroughCrashes: a start that finds a loss may be interrupted at each call of the disk. A later one
 // declares it.
 func TestLossIsDeclaredThroughCrashes(t *testing.T) {

@@ -36,6 +36,8 @@ type start struct {
 	// start: which ones are missing before it is declared.
 	Damage  uint64 `json:"damage,omitempty"`
 	Checked uint32 `json:"checked,omitempty"`
+	// Void: this start has found damage, and a mark that voids the checkpoints follows.
+	Void bool `json:"void,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
@@ -247,7 +249,7 @@ func (l *Log) lastStart() (s start, clean, interrupted bool) {
 	}
 	at := placeOf(l.table.Get(key))
 	voided := l.table.Get(l.hasher.Record(byte(record.Mark), ""))
-	interrupted = s.Checked == at.segment && (voided == nil || placeOf(voided).before(at))
+	interrupted = s.Void && (voided == nil || placeOf(voided).before(at))
 	stop := l.table.Get(l.hasher.Record(byte(record.Stop), ""))
 	return s, stop != nil && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end(), interrupted
 }
@@ -262,7 +264,8 @@ func (l *Log) start() error {
 		l.checked = l.active().Number
 	}
 	value, err := json.Marshal(start{
-		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Unsynced: l.options.Sync == SyncNever,
+		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Void: l.Void,
+		Unsynced: l.options.Sync == SyncNever,
 	})
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (l *Log) Syncing() time.Duration { return l.syncing.Elapsed() }
 type withheld struct {
 	seq uint64 // the first hard event
 	end place
-	at  time.Time
+	at  time.Time // of the last write
 }
 
 // withhold keeps an event, and those behind it, from readers until all that was written is durable. What no sync covers yet
@@ -63,7 +63,7 @@ type withheld struct {
 func (l *Log) withhold(seq uint64) {
 	end := l.active().end()
 	if n := len(l.withheld); n > 0 && l.syncTo.before(l.withheld[n-1].end) {
-		l.withheld[n-1].end = end
+		l.withheld[n-1].end, l.withheld[n-1].at = end, time.Now()
 	} else {
 		l.withheld = append(l.withheld, withheld{seq, end, time.Now()})
 	}
@@ -80,7 +80,7 @@ func (l *Log) free() {
 
 // harden makes the newest event a hard one, unless all is durable. The lock must be held.
 func (l *Log) harden() {
-	if end := l.active().end(); l.synced != end || len(l.behindOf(end)) > 0 {
+	if end := l.active().end(); l.last > 0 && (l.synced != end || len(l.behindOf(end)) > 0) {
 		l.withhold(l.last)
 		l.signal()
 	}

@@ -203,7 +203,17 @@ func TestFirstSnapshot(t *testing.T) {
 	}
 }
 
-// TestFirstSnapshotBreaksOff: the next attempt has what the log has since the sink was new, so also the deletions.
+// TestFirstSnapshotBegins: a sink that was down when it was new gets the states of when it begins. Its filters may
+// keep changes since then from it.
+func TestFirstSnapshotBegins(t *testing.T) {
+	l := newLogTest(t)
+	l.add("begin 3", "added a", "added b", "synced 3")
+	c := l.cursor("bus", journal.FromSnapshot)
+	l.add("modified a", "added c", "modified c")
+	l.want(c, "- begin", "- snapshot b2", "- snapshot a3", "- snapshot c5", "synced")
+}
+
+// TestFirstSnapshotBreaksOff: the next attempt begins with the deletions since the sink was new.
 func TestFirstSnapshotBreaksOff(t *testing.T) {
 	l := newLogTest(t, history(1))
 	l.add("added a", "added b", "added d")
@@ -217,7 +227,8 @@ func TestFirstSnapshotBreaksOff(t *testing.T) {
 	l.cursor("fast", journal.FromNow)
 	l.clear(false)
 	c = l.cursor("bus", journal.FromNow)
-	l.want(c, "- deleted a4", "- deleted b5", "- gap 1", "- modified b7", "modified d8")
+	l.want(c, "- deleted a4", "- deleted b5")
+	l.want(c, "- gap 1", "- snapshot b7", "snapshot d8") // behind a sync of the gap
 	l.commit(c)
 	l.ok(journal.Save(l.Journal))
 	l.restart(false)

@@ -103,11 +103,14 @@ func (s *states) due() bool {
 	c.mu.Lock()
 	next, rewound := c.next, c.position.Until
 	c.mu.Unlock()
+	if s.first && s.until == 0 {
+		s.until = c.journal.log.Last()
+	}
 	switch {
 	case s.step == stepLog:
 		return next > s.until
-	case s.step == stepBegin && next <= rewound:
-		return false // what is read again does not show which objects exist now
+	case s.step == stepBegin && next <= max(rewound, s.until):
+		return false // what is read again, or before the states, does not show which objects exist now
 	case c.journal.log.Readable() < max(s.stable, next-1):
 		return false // a state must not be announced that a power loss may take
 	}
@@ -224,8 +227,8 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 // one have no sequence: a sink that breaks off begins again, with the same events of the log. What has a run of its own comes again with
 // that of this snapshot: consumers cannot know otherwise that the object exists now.
 func (s *states) read(entries []Entry) []Entry {
-	if s.step != stepStates && s.step != stepLog {
-		return entries
+	if s.step == stepBegin {
+		return s.readBefore(entries)
 	}
 	var all []Entry
 	for _, e := range entries {
@@ -242,6 +245,21 @@ func (s *states) read(entries []Entry) []Entry {
 		}
 	}
 	return all
+}
+
+// readBefore leaves of the log before a first snapshot what a sink needs that has got a part of it in an earlier attempt:
+// the deletions, and a gap if some may be missing. States of the present replace the rest.
+func (s *states) readBefore(entries []Entry) []Entry {
+	if !s.first {
+		return entries
+	}
+	var left []Entry
+	for _, e := range entries {
+		if e.Event.Op.Ends() || e.Event.Op == event.Gap && e.Seq == 0 {
+			left = append(left, Entry{Event: e.Event, Detached: true})
+		}
+	}
+	return left
 }
 
 // finish announces the ends. The last entry of a first snapshot has the sequence that completes it.

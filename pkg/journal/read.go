@@ -226,7 +226,8 @@ func (c *Cursor) entry(from *wal.Entry) (e Entry, ok bool) {
 	if from.Event.Op == event.Synced && from.Seq <= p.Incomplete {
 		return Entry{}, false
 	}
-	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached}
+	// A snapshot leaves out objects that have a newer event: a filter must not stop that.
+	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached || c.states != nil}
 	if p.Run != 0 && from.Seq <= p.Until {
 		if e.Event.Op.Bounds() {
 			return Entry{}, false

@@ -24,6 +24,28 @@ func again(run uint64, targets ...string) journal.Resnapshot {
 	return r
 }
 
+// TestChangesWithinASnapshotAreDetached: a change stands for the state of its object there, so no filter of what has
+// changed may keep it from the sink, which would take the object for a deleted one.
+func TestChangesWithinASnapshotAreDetached(t *testing.T) {
+	l := newLogTest(t)
+	c := l.cursor("bus", journal.FromNow)
+	l.add("added a")
+	l.read(c)
+	l.add("modified a")
+	l.ok(c.Request(t.Context(), again(7, "core/configmaps")))
+	entries := l.read(c)
+	if diff := cmp.Diff([]string{"- begin run 7", "modified a2", "- synced run 7"}, show(entries)); diff != "" {
+		t.Fatal(diff)
+	}
+	if !entries[1].Detached {
+		t.Error("the change may be filtered out")
+	}
+	l.add("modified a")
+	if entries = l.read(c); len(entries) != 1 || entries[0].Detached {
+		t.Errorf("after the snapshot: %+v", entries)
+	}
+}
+
 // TestResnapshot: one sink gets the states of what it has passed, and the rest as it happened, before
 // the end; the others and the log get nothing.
 func TestResnapshot(t *testing.T) {

@@ -29,13 +29,7 @@ func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 			is = copyStale
 		}
 		if err = m.note(is, term); err == nil {
-			err = m.remove(func(name string) (bool, error) {
-				same, err := m.same(&files, name)
-				return ofLog(name) && !same, err
-			})
-		}
-		if err == nil {
-			err = m.copyMissing(ctx, leader, files)
+			err = m.joinFiles(ctx, leader, files, is == copyPartial)
 		}
 		if errors.Is(err, ErrNoFile) && ctx.Err() == nil {
 			continue // compaction has replaced it
@@ -46,6 +40,28 @@ func (m *Mirror) join(ctx context.Context, leader Leader, term int64) error {
 		m.version, m.goal, m.pending = files.Version, files.Active, nil
 		return m.begin(files.Active.Name)
 	}
+}
+
+// joinFiles makes the sealed files those of a list. What is not like them goes before, or when the others are here.
+func (m *Mirror) joinFiles(ctx context.Context, leader Leader, files Files, before bool) error {
+	var have []string
+	err := m.remove(func(name string) (bool, error) {
+		same, err := m.same(&files, name)
+		if same {
+			have = append(have, name)
+		}
+		return before && ofLog(name) && !same, err
+	})
+	if err == nil {
+		err = m.copyMissing(ctx, leader, files, have)
+	}
+	if err != nil {
+		return err
+	}
+	return m.remove(func(name string) (bool, error) {
+		_, listed := files.Find(name)
+		return ofLog(name) && !listed, nil
+	})
 }
 
 // errNoLog: what answers is no informd, or one of another format.
@@ -83,15 +99,11 @@ func (m *Mirror) remove(goes func(name string) (bool, error)) error {
 	return m.dir.Sync()
 }
 
-// copyMissing copies sealed files that are not here: what is here of their names is the same. The index file of a
-// segment, which tells a later join so, comes behind it.
-func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files) error {
-	names, err := m.dir.Names()
-	if err != nil {
-		return err
-	}
+// copyMissing copies sealed files but those that are here. The index file of a segment, which tells a later join that
+// it is the same, comes behind it.
+func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files, here []string) error {
 	for _, f := range files.Sealed {
-		if slices.Contains(names, f.Name) {
+		if slices.Contains(here, f.Name) {
 			continue
 		}
 		if err := m.copyFile(ctx, leader, f); err != nil {

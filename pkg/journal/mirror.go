@@ -228,7 +228,11 @@ func (m *Mirror) follow(ctx context.Context, leader Leader, version uint64) erro
 
 // tidy copies sealed files that are new, and removes those that are gone.
 func (m *Mirror) tidy(ctx context.Context, leader Leader, files Files) error {
-	if err := m.copyMissing(ctx, leader, files); err != nil {
+	names, err := m.dir.Names() // what is here of a name of the list is the same
+	if err == nil {
+		err = m.copyMissing(ctx, leader, files, names)
+	}
+	if err != nil {
 		return err
 	}
 	active, _ := segment.ParseName(files.Active.Name)

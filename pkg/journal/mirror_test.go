@@ -293,6 +293,55 @@ func TestLeaderIsGone(t *testing.T) {
 	follow(gone{}, errCut)
 }
 
+// noChunks is a leader that ends behind its list of files.
+type noChunks struct{ journal.Leader }
+
+func (noChunks) Chunk(context.Context, string, int64) (journal.Chunk, error) {
+	return journal.Chunk{}, errCut
+}
+
+// TestInterruptedJoin: a follower that was restarted and copies what compaction has replaced meanwhile loses its leader.
+// What it had before stays.
+func TestInterruptedJoin(t *testing.T) {
+	p := &pair{t: t, random: rand.New(rand.NewPCG(1, 0)), dirs: [2]string{t.TempDir(), t.TempDir()}, exists: map[string]event.Event{}}
+	leader, err := journal.Open(p.config(p.dirs[0]))
+	p.ok(err)
+	defer func() { p.ok(leader.Close()) }()
+	c, err := leader.Open("bus", journal.FromNow)
+	p.ok(err)
+	p.ok(leader.DeadLetters("bus").Put(t.Context(), []byte("{}")))
+	follow := func(from journal.Leader, wantErr error) {
+		mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
+		p.ok(err)
+		ctx, stop := context.WithCancel(t.Context())
+		if err := mirror.Follow(ctx, from, 1, stop); !errors.Is(err, wantErr) {
+			t.Fatalf("error %v, want %v", err, wantErr)
+		}
+		p.ok(mirror.Close())
+	}
+	l := &link{leader: leader, name: "follower"}
+	follow(l, context.Canceled)
+	for range 100 {
+		p.ok(leader.Append(t.Context(), []event.Event{p.next()}))
+	}
+	p.ok(journal.SyncAll(t.Context(), leader))
+	follow(l, context.Canceled)
+	before := leader.Stats().Bytes
+	p.ok(c.Commit(leader.Stats().LastSeq))
+	p.ok(journal.Save(leader))
+	p.ok(journal.Clear(t.Context(), leader, false))
+	if after := leader.Stats().Bytes; after >= before {
+		t.Fatalf("compaction leaves %d of %d bytes", after, before)
+	}
+	follow(noChunks{l}, errCut)
+	j, err := journal.Open(p.config(p.dirs[1]))
+	p.ok(err)
+	defer func() { p.ok(j.Close()) }()
+	if n := j.LetterCounts()["bus"]; n != 1 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
 // TestDivergedCopy: segments that a former leader has written have the names and sizes of the leader's, and
 // other records. A follower replaces them, and keeps those that are the same.
 func TestDivergedCopy(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,15 +12,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 )
-
-// objectName names the object of an event as commands take it: pods/shop/web-1.
-func objectName(e *event.Event) string {
-	resource := e.Resource
-	if e.Group != "" {
-		resource += "." + e.Group
-	}
-	return strings.Join(slices.DeleteFunc([]string{resource, e.Namespace, e.Name}, func(s string) bool { return s == "" }), "/")
-}
 
 // shownTime is a time of the past in tables, as --at takes it.
 func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,19 +1,9 @@
 package cli
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 )
-
-func serve(t *testing.T, h http.Handler) (address string) {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
-}
 
 // screen is what a command has written so far.
 type screen struct {

@@ -47,19 +47,8 @@ func (l *lanes) dispatch(ctx context.Context) error {
 		if len(entries) == 0 {
 			return cmp.Or(l.window.Empty(ctx), err)
 		}
-		var skipped uint64
-		for i := range entries {
-			e := &entries[i]
-			if l.in.admits(e) {
-				if err := l.hand(ctx, e); err != nil {
-					return err
-				}
-			} else if l.window.Skip(e.Seq) {
-				skipped = e.Seq
-			}
-		}
-		if skipped > 0 {
-			l.in.commit(skipped)
+		if err := l.handAll(ctx, entries); err != nil {
+			return err
 		}
 		if l.in.ended {
 			if err := l.window.Empty(ctx); err != nil {
@@ -68,6 +57,25 @@ func (l *lanes) dispatch(ctx context.Context) error {
 			l.in.conclude()
 		}
 	}
+}
+
+// handAll gives events to their lanes, but for those that the sink does not get.
+func (l *lanes) handAll(ctx context.Context, entries []journal.Entry) error {
+	var skipped uint64
+	for i := range entries {
+		e := &entries[i]
+		if l.in.admits(e) {
+			if err := l.hand(ctx, e); err != nil {
+				return err
+			}
+		} else if l.window.Skip(e.Seq) {
+			skipped = e.Seq
+		}
+	}
+	if skipped > 0 {
+		l.in.commit(skipped)
+	}
+	return nil
 }
 
 // hand gives an event to its lane, when there is room.

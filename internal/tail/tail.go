@@ -6,6 +6,7 @@ package tail
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,16 +136,11 @@ const atOnce = 1 << 20
 func (r *Reader) Next(ctx context.Context, limit int) ([]*Line, error) {
 	for {
 		lines, news := r.take()
-		found, size := lines[:0], 0
-		for n, l := range lines {
-			if ctx.Err() != nil || size >= atOnce && limit == 0 { // conditions take time
-				r.next -= uint64(len(lines) - n)
-				break
-			}
-			if r.wants == nil || r.wants(&l.Event) {
-				found, size = append(found, l), size+len(l.JSON)
-			}
+		most := atOnce
+		if limit > 0 {
+			most = math.MaxInt
 		}
+		found := r.wanted(ctx, lines, most)
 		if more := len(found) - limit; limit > 0 && more > 0 {
 			r.Missed += uint64(more)
 			found = lines[:copy(lines, found[more:])]
@@ -165,6 +161,21 @@ func (r *Reader) Next(ctx context.Context, limit int) ([]*Line, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// wanted returns the lines that the reader wants, up to about most bytes of them: the rest is taken again. It overwrites lines.
+func (r *Reader) wanted(ctx context.Context, lines []*Line, most int) []*Line {
+	found, size := lines[:0], 0
+	for n, l := range lines {
+		if ctx.Err() != nil || size >= most { // conditions take time
+			r.next -= uint64(len(lines) - n)
+			break
+		}
+		if r.wants == nil || r.wants(&l.Event) {
+			found, size = append(found, l), size+len(l.JSON)
+		}
+	}
+	return found
 }
 
 // take returns the next lines, or if there are none, what is closed when there are some.

@@ -9,14 +9,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -182,19 +180,6 @@ func TestPanicsOfManyHandlers(t *testing.T) {
 		}
 	}
 	e.backAt(t, baseline)
-}
-
-// revisionOf returns the resourceVersion of an object, 0 if it is none.
-func revisionOf(o any) int64 {
-	m, ok := o.(metav1.Object)
-	if !ok {
-		return 0
-	}
-	version, err := strconv.ParseInt(m.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return version
 }
 
 // stuck is a handler that blocks in each call until it is let go.

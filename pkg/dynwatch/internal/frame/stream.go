@@ -118,16 +118,15 @@ func (s *stream) next() error {
 // another takes the next frame if it has arrived and belongs to the same event. What else
 // comes is for the next Read.
 func (s *stream) another() bool {
-	unread := s.begin()
-	n := bytes.IndexByte(unread, '\n')
-	if n < 0 {
+	line, _, whole := bytes.Cut(s.begin(), []byte{'\n'})
+	if !whole {
 		return false
 	}
-	f := s.frames.frame(unread[:n], &s.arrivals[s.turn].memory)
+	f := s.frames.frame(line, &s.arrivals[s.turn].memory)
 	if f.err != nil || f.kind == watch.Error {
 		return false
 	}
-	s.take(f, unread[:n])
+	s.take(f, line)
 	return true
 }
 

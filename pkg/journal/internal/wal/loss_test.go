@@ -142,7 +142,7 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 		"a header":      func(d *disktest.Disk, newest string) { d.Flip(newest, 8*20) },
 		"the newest":    func(d *disktest.Disk, newest string) { _ = d.Remove(newest) },
 		"an older one":  func(d *disktest.Disk, _ string) { _ = d.Remove("00000001.00000001.log") },
-		"a long end": func(d *disktest.Disk, newest string) { // no crash leaves so much
+		"a long end": func(d *disktest.Disk, _ string) { // no crash leaves so much
 			f, err := d.Create("00000063.00000000.log")
 			if err == nil {
 				_, err = f.WriteAt(make([]byte, 3<<20), 0)

@@ -116,14 +116,6 @@ func (x *Index) Head(i int) []byte {
 	return x.heads[from:x.headEnd[i]]
 }
 
-// Cut removes the entries from an offset on.
-func (x *Index) Cut(offset int64) {
-	for n := len(x.Entries); n > 0 && int64(x.Entries[n-1].Offset) >= offset; n-- {
-		x.Entries = x.Entries[:n-1]
-	}
-	x.Size = min(x.Size, uint32(offset))
-}
-
 // The layout of an index file: magic, id of the log, first sequence, number, generation and size of
 // the segment, numbers of namespaces, entries and parts, last number that the segment covers; the namespaces; the
 // entries; the parts' targets and lengths; the heads; CRC32C of all before.

@@ -28,7 +28,7 @@ const (
 type position struct {
 	// Seq is the committed sequence.
 	Seq uint64 `json:"seq"`
-	// Snapshot: the sink has not got all of its first snapshot, of the objects at Seq.
+	// Snapshot: the sink has not got all of its first snapshot. It was new at Seq.
 	Snapshot bool `json:"snapshot,omitempty"`
 	// Detached is up to where the sink may lack the events before.
 	Detached uint64 `json:"detached,omitempty"`

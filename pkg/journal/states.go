@@ -224,8 +224,8 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 }
 
 // read changes what was read of the log while the snapshot is in progress. Events within the first
-// one have no sequence: a sink that breaks off begins again, with the same events of the log. What has a run of its own comes again with
-// that of this snapshot: consumers cannot know otherwise that the object exists now.
+// one have no sequence: a sink that breaks off begins again. What has a run of its own comes again with that of this
+// snapshot: consumers cannot know otherwise that the object exists now.
 func (s *states) read(entries []Entry) []Entry {
 	if s.step == stepBegin {
 		return s.readBefore(entries)

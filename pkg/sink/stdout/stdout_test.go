@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -322,6 +323,33 @@ func TestNonBlockingPipe(t *testing.T) {
 	if n, err := s.Write(t.Context(), events[:1]); n != 0 || !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("without a reader Write = %d, %v, want 0 and EPIPE", n, err)
 	}
+}
+
+// TestNonBlockingPipeOfAFastReader: the pauses do not bound what a reader gets that empties the pipe at once.
+func TestNonBlockingPipeOfAFastReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &output{}
+		s := openOn(t, stdout.CloudEvents, pipe{out})
+		defer closeSink(t, s)
+		events, began := sinktest.Big(20, 1<<20), time.Now()
+		if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
+			t.Errorf("Write = %d, %v", n, err)
+		}
+		if took := time.Since(began); took > 200*time.Millisecond || out.text.String() != lines(events) {
+			t.Errorf("20 MiB took %v, %d bytes", took, out.text.Len())
+		}
+	})
+}
+
+// pipe is full after each write.
+type pipe struct{ out io.Writer }
+
+func (p pipe) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b[:min(len(b), 64<<10)])
+	if err == nil && n < len(b) {
+		err = syscall.EAGAIN
+	}
+	return n, err
 }
 
 // TestNonBlockingPipeWithoutReader: the end of its context ends a Write that waits, so that Close

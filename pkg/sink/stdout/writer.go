@@ -18,8 +18,9 @@ const (
 	// maxIdleBuffer is the most memory that is kept from one Write to the next: more than
 	// a portion of events of usual size takes.
 	maxIdleBuffer = 1 << 20
-	// fullPause is between two attempts on a full output that does not block.
-	fullPause = 10 * time.Millisecond
+	// fullPause is the longest pause between two attempts on a full output that does not block. The first one
+	// is short: a pipe takes 64 KiB at a time.
+	fullPause, firstPause = 10 * time.Millisecond, 100 * time.Microsecond
 )
 
 // Sink writes events to one output. A write to a pipe without a reader blocks
@@ -71,9 +72,11 @@ func (s *Sink) run(out io.Writer) {
 // writeAll writes all of p and returns how many bytes out took. Each process that shares a pipe or a terminal can
 // make it non-blocking. A full one then answers EAGAIN, which is no failure.
 func writeAll(ctx context.Context, out io.Writer, p []byte) (n int, err error) {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, fullPause) {
 		written, err := out.Write(p[n:])
-		n += written
+		if n += written; written > 0 {
+			pause = firstPause
+		}
 		switch {
 		case err == nil && n < len(p):
 			return n, io.ErrShortWrite
@@ -81,7 +84,7 @@ func writeAll(ctx context.Context, out io.Writer, p []byte) (n int, err error) {
 			return n, err
 		}
 		select {
-		case <-time.After(fullPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return n, fmt.Errorf("wait for the reader: %w", ctx.Err())
 		}

@@ -243,7 +243,7 @@ func (std streams) past(ctx context.Context, cmd *cobra.Command, c client, path 
 	}
 	own, err := std.loadConfig(cmd.Flags())
 	if err != nil {
-		return errors.Join(away, err)
+		return fmt.Errorf("%w\nthe journal is not read, as the config is not valid here:\n%v", away, err) //nolint:errorlint // as text
 	}
 	if err = read(own); err == nil || errors.Is(err, admin.ErrUnknown) {
 		return err

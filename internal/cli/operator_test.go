@@ -117,3 +117,18 @@ func TestPastOfStoppedInformd(t *testing.T) {
 		}
 	}
 }
+
+// TestPastWithConfigOfAnotherMachine: that informd does not run is said also where its journal cannot be read.
+func TestPastWithConfigOfAnotherMachine(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yaml")
+	text := "resources: [{resource: pods}]\nsinks: [{name: out, type: file, path: '${env:NOT_HERE}'}]\nadmin: {socket: " + dir + "/none.sock}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs screen
+	code := run(t.Context(), []string{"gaps", "-c", config}, &out, &errs)
+	if text := errs.String(); code != exitFailure || !strings.Contains(text, "is it running") || !strings.Contains(text, "NOT_HERE") {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}

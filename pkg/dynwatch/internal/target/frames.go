@@ -77,8 +77,20 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	if err == nil && op == event.Entered {
 		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), rv)
 	}
-	if gone || err != nil {
+	switch {
+	case err != nil:
 		return err
+	case gone:
+		return t.missedStay(ctx, id, rv)
 	}
 	return t.announceCaused(ctx, op, o, e, false, cause)
+}
+
+// missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
+// present told of its deletion, see endGone. If etcd has compacted the state, a list and a gap follow.
+func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
+	if _, _, err := t.Source.MatchAt(ctx, id.Namespace, id.Name, rv); listwatch.Expired(err) {
+		return lossError{&loss{reason: reasonExpired, from: t.resume()}}
+	}
+	return nil
 }

@@ -19,8 +19,8 @@ import (
 // name, without the selector and at the right revision, tells the two apart.
 
 // endGone emits the end of an object for which a DELETED frame came at revision rv, as decided: e is
-// nil if it was never announced, and o if it cannot be emitted. If etcd has compacted the revision, the end is
-// read from a list.
+// nil if it was never announced, and o if it cannot be emitted. If etcd has compacted the revision, the present
+// tells.
 func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
 	unknown := e == nil
 	if unknown {
@@ -30,15 +30,16 @@ func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e 
 	op := d.Op
 	if d.Ask {
 		now, still, err := t.stillThere(ctx, e, rv)
-		if listwatch.Unsupported(err) {
+		if listwatch.Unsupported(err) || listwatch.Expired(err) {
 			if unknown {
 				return nil
 			}
 			now, still, err = t.stillThereNow(ctx, e)
+			if now != nil && now.ResourceVersion != rv {
+				now = nil // a later state, of which the watch has more to bring
+			}
 		}
 		switch {
-		case listwatch.Expired(err):
-			return lossError{&loss{reason: reasonExpired, from: t.resume()}}
 		case err != nil:
 			return err
 		case still:

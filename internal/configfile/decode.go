@@ -38,7 +38,11 @@ func (r *reading) value(n *node, path string, f config.Field) {
 		r.resource(n, path, entry)
 		return
 	}
-	if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != kindMapping && n.Kind != kindSequence {
+	full := kindSequence // what a toggle stands for
+	if f.Value.Kind() == reflect.Struct {
+		full = kindMapping
+	}
+	if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != full {
 		r.toggle(n, path, f, block)
 		return
 	}

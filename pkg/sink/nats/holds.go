@@ -27,7 +27,6 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(event.Event)
 	if err != nil {
 		return err
 	}
-	options.RetryOnFailedConnect = false // whoever asked waits for the answer
 	conn, err := options.Connect()
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

@@ -89,7 +89,7 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 		want   []string
 	}{
 		"etcd remembers": {func(*fakeAPI) {}, []string{"left a/leaves 106", "deleted a/ends 107"}},
-		"etcd forgets":   {(*fakeAPI).compact, []string{"left a/leaves 106", "deleted a/ends 108"}}, // when is not known any more
+		"etcd forgets":   {(*fakeAPI).compact, []string{"left a/leaves 106", "deleted a/ends 107"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

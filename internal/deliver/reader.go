@@ -80,12 +80,12 @@ func (r *reader) first(ctx context.Context) ([]journal.Entry, error) {
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(entry *journal.Entry) bool {
 	e := &entry.Event
-	admitted := r.route.decide(e, entry.Detached, func(match int, key string, err error) {
-		if err != nil {
-			r.runner.health.unanswered(match, err, key == "", e.ID)
-			r.runner.metrics.whenErrors.Inc()
+	admitted := r.decide(e, entry.Detached)
+	if !admitted {
+		if state, ok := r.stateOf(entry); ok && r.decide(&state, true) {
+			*e, admitted = state, true
 		}
-	})
+	}
 	r.repeated(e, admitted)
 	if e.Op == event.Gap && e.Gap != nil {
 		r.runner.metrics.trimmed.Add(float64(e.Gap.Trimmed))
@@ -97,6 +97,15 @@ func (r *reader) admits(entry *journal.Entry) bool {
 	r.runner.health.filtered(1)
 	r.runner.metrics.filtered.Inc()
 	return false
+}
+
+func (r *reader) decide(e *event.Event, detached bool) bool {
+	return r.route.decide(e, detached, func(match int, key string, err error) {
+		if err != nil {
+			r.runner.health.unanswered(match, err, key == "", e.ID)
+			r.runner.metrics.whenErrors.Inc()
+		}
+	})
 }
 
 // commit says that all up to seq is done. A failure is not the sink's: the next

@@ -152,6 +152,22 @@ func (r *reader) repeated(e *event.Event, admitted bool) {
 	}
 }
 
+// stateOf makes the state of an object of a change that the sink does not get, if the change stands for that: a snapshot
+// leaves out an object that has a newer event, and removed history may have had the only other event of it.
+func (r *reader) stateOf(entry *journal.Entry) (event.Event, bool) {
+	e := entry.Event
+	if !entry.Detached || e.Redelivered || e.Op != event.Modified && e.Op != event.Entered {
+		return e, false
+	}
+	e.Op = event.Snapshot
+	if r.objects == nil {
+		return e, true
+	}
+	e.PrevResourceVersion, e.Replay = e.ResourceVersion, true
+	e.SetRun(r.what.Run)
+	return e, e.Group == r.what.Begin[0].Group && e.Resource == r.what.Begin[0].Resource
+}
+
 // conclude answers a request if its last event was read. Nothing that was read may be under way. It logs the
 // outcome, because the caller may not wait any more.
 func (r *reader) conclude() {

@@ -405,3 +405,43 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// TestChangesWithinASnapshotAreStates: a snapshot leaves out an object that has a newer event. A sink that gets no such
+// events gets a state of that, as it would take the object for a deleted one; of other resources it gets none.
+func TestChangesWithinASnapshotAreStates(t *testing.T) {
+	for _, snapshot := range []bool{true, false} {
+		t.Run(strconv.FormatBool(snapshot), func(t *testing.T) {
+			j, s := withObjects(t, 2), &fakeSink{}
+			c, err := j.Open("out", journal.FromSnapshot)
+			if err == nil {
+				err = errors.Join(c.Request(t.Context(), again(7)), c.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			amid := events(2, 4)
+			for i, op := range []event.Op{event.Modified, event.Entered, event.Modified, event.Deleted} {
+				amid[i].Op, amid[i].Name = op, fmt.Sprint("object-", i%2)
+				amid[i].UID = amid[i].Name
+				amid[i].ID = event.ObjectID(amid[i].UID, amid[i].ResourceVersion, 0)
+			}
+			amid[2].Resource, amid[2].Target = "services", "core/services"
+			mustAppend(t, j, amid)
+			g := start(t, j, s, func(o *deliver.Options) {
+				o.Route = route(t, snapshot, deliver.Match{Ops: []event.Op{event.Snapshot, event.Added, event.Deleted}})
+			})
+			waitFor(t, func() bool { return len(g.pending()) == 0 })
+			mustAppend(t, j, events(6, 1))
+			g.drain(t, time.Minute)
+			var got []string
+			for i := range s.got {
+				e := &s.got[i]
+				got = append(got, fmt.Sprint(e.Op, " ", e.Name, " ", e.ResourceVersion, " ", e.Run))
+			}
+			want := []string{"begin  9 7", "snapshot object-0 2 7", "snapshot object-1 3 7", "deleted object-1 5 0", "synced  9 7"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -375,6 +375,29 @@ func TestDeadLettersStay(t *testing.T) {
 	}
 }
 
+// TestDeadLettersKeepTheirNumbers: no letter gets the number of another one, also if that was dropped and compacted, as
+// somebody may be about to drop the letters of a list.
+func TestDeadLettersKeepTheirNumbers(t *testing.T) {
+	l := newLogTest(t)
+	for n := range uint64(6) {
+		l.commit(l.cursor("bus", journal.FromNow))
+		for _, sink := range []string{"bus", "table"} {
+			l.ok(l.DeadLetters(sink).Put(t.Context(), []byte("{}")))
+			l.ok(l.DeadLetters(sink).Each(t.Context(), func(got uint64, _ []byte) error {
+				if got != n+1 {
+					t.Errorf("%s has the letter %d, want %d", sink, got, n+1)
+				}
+				return l.DeadLetters(sink).Drop(t.Context(), got)
+			}))
+		}
+		l.add(slices.Repeat([]string{"modified a"}, 40)...)
+		l.restart(n%2 == 0)
+		l.commit(l.cursor("bus", journal.FromNow))
+		l.clear(true)
+		l.restart(n%2 == 1)
+	}
+}
+
 // TestSaveOfAFirstPosition: a position is written when it has changed, that of a sink without events
 // once.
 func TestSaveOfAFirstPosition(t *testing.T) {

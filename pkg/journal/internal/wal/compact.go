@@ -169,7 +169,7 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 		return Keep
 	case e.Kind == record.Event:
 		fate = p.Fate(e, last, namespace)
-	case is && !e.Flags.Has(record.Ends):
+	case is && (!e.Flags.Has(record.Ends) || l.newestLetter(e)):
 		return Keep
 	}
 	if _, left := older[e.Key]; left && is && fate == Drop {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
 // box has the dead letters of one sink. The table has their places.
@@ -38,6 +39,19 @@ func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key keys
 		b.numbers = slices.Delete(b.numbers, i, i+1)
 		b.bytes -= int64(l.table.Get(key).Size)
 	}
+}
+
+// newestLetter reports whether a record is the end of the newest letter of a sink: while it stays, no other letter has
+// its number.
+func (l *Log) newestLetter(e *segment.Entry) bool {
+	if e.Kind == record.LetterDropped {
+		for name, b := range l.letters {
+			if b.last == e.Count && l.hasher.Letter(name, b.last) == e.Key {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // PutLetter appends a dead letter, and returns when it is durable.

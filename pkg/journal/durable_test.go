@@ -1,13 +1,17 @@
 package journal_test
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
 )
 
@@ -180,5 +184,33 @@ func (s *stateTest) wantState() {
 	}
 	if diff := cmp.Diff(want, s.got); diff != "" {
 		s.t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// TestACopyThatWasOpenedIsNoCopy: a power loss after a takeover does not make a copy of the log again, which loses what
+// the new leader has appended, or declares a loss.
+func TestACopyThatWasOpenedIsNoCopy(t *testing.T) {
+	for seed := range uint64(8) {
+		for _, is := range []string{"partial", "whole"} {
+			d := disktest.New(seed)
+			s := logTest{t: t, disk: d, config: journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}, last: map[string]event.Event{}}
+			s.open()
+			s.ok(s.Close())
+			s.ok(disk.Write(d, "copy", fmt.Appendf(nil, `{"is":%q,"boot":"boot","term":1}`, is), true))
+			s.ok(d.Sync())
+			s.open()
+			s.add("added a")
+			s.ok(journal.SyncAll(t.Context(), s.Journal))
+			d.PowerLoss()
+			journal.Kill(s.Journal)
+			d.Restart()
+			var err error
+			s.Journal, err = journal.OpenOn(d, s.config, "boot 2", 512)
+			s.ok(err)
+			if left, err := journal.Events(s.Journal); err != nil || len(left) != 1 || s.Stats().Lost > 0 {
+				t.Errorf("%s copy, seed %d: %d events are left, %v; losses: %d", is, seed, len(left), err, s.Stats().Lost)
+			}
+			journal.Kill(s.Journal)
+		}
 	}
 }

@@ -120,7 +120,11 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := disk.Remove(d, copyFile); err != nil {
+	err = disk.Remove(d, copyFile)
+	if options.Copied && err == nil {
+		err = d.Sync() // it must not come back: what follows is no copy
+	}
+	if err != nil {
 		log.Abandon()
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type Reference struct {
 }
 
 const referenceHead = "# Configuration\n\n" +
-	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same texts.\n\n" +
+	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same meanings.\n\n" +
 	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
 	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka, otlp, postgres or webhook sink.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
 	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
@@ -29,7 +29,7 @@ const referenceHead = "# Configuration\n\n" +
 	"- A duration is a number with a unit: `90s`, `10m`, `24h`.\n" +
 	"- A size is a number of bytes, or has a unit: `64KiB`, `100MiB`, `10GiB`.\n" +
 	"- `${env:NAME}` is the value of an environment variable, where a key takes a secret.\n" +
-	"- A relative path of a file or directory is relative to the working directory of informd, not to the config file. `informd validate` warns about files that do not exist.\n\n" +
+	"- A relative path of a file or directory is relative to the working directory of informd, not to the config file.\n\n" +
 	"A config to start with is [config.example.yaml](../config.example.yaml):\n\n"
 
 // Page makes docs/configuration.md.

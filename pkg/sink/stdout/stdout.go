@@ -42,7 +42,8 @@ const (
 
 // Config is the options of a stdout sink.
 type Config struct {
-	// Format is [CloudEvents], one JSON object per line, or [Pretty], lines for people.
+	// Format is [CloudEvents], one JSON object per line, [Raw], the bare object, or [Pretty],
+	// lines for people.
 	Format Format `yaml:"format" enum:"cloudevents,raw,pretty"`
 }
 

@@ -26,10 +26,11 @@ import (
 	"github.com/informd/informd/pkg/sink/stdout"
 )
 
-const keptHistory = `The journal keeps the last events of each object (journal.historyPerObject, 16 by default).
-Once every sink has the deletion of an object, the journal keeps only that deletion, with the
-last state. A memory journal ends with its informd. If no informd runs with this config, the
-command reads the journal itself, and changes nothing in it.
+const keptHistory = `The journal keeps at least the last events of each object (journal.historyPerObject, 16 by
+default), and older ones until it is compacted. Once every sink has the deletion of an object,
+a compaction leaves only that deletion, with the last state. A memory journal ends with its
+informd. If no informd runs with this config, the command reads the journal itself, and
+changes nothing in it.
 
 The resource of an object is its plural name, with its group unless that is core:
 pods/shop/web-1, deployments.apps/shop/web, nodes/a.`
@@ -40,7 +41,7 @@ func tailCommand(std streams) *cobra.Command {
 		Use: "tail [<resource>]", Short: "show events of a running informd as they come", GroupID: objectGroup,
 		Long: `informd tail shows the events that a running informd appends to its journal from now on,
 until Ctrl-C, as a stdout sink with format: pretty. -o json writes each event as a line of
-CloudEvents JSON.
+CloudEvents JSON. The resource can be a pattern, such as '*.apps'.
 
 A tail costs no sink anything. One that does not keep up misses events, and says how many.`,
 		Example: `informd tail

@@ -27,7 +27,8 @@ config when the file changes, on SIGHUP, and on 'informd reload'. A config with 
 changes nothing.
 
 With --once, informd uses a memory journal and no admin server. It can run beside an
-informd with the same config, but for postgres sinks: their tables belong to one informd.`,
+informd with the same config, but for file and postgres sinks: their files and tables belong
+to one informd.`,
 		Example: `informd run -c config.yaml
 informd run --once -c config.yaml        # delivers the objects that exist, then exits`,
 		Annotations: exitCodes("0 stopped by a signal, 1 failure, 2 wrong usage or config"),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,6 +52,9 @@ func readTried(in io.Reader, file string) (*triedObject, error) {
 	}
 	raw := bytes.TrimSpace(text)
 	if !json.Valid(raw) {
+		if n := yamlDocuments(text); n > 1 {
+			return nil, misread("%s has %d YAML documents: it must be one object", file, n)
+		}
 		if raw, err = yaml.YAMLToJSONStrict(text); err != nil {
 			return nil, misread("%s is neither JSON nor YAML with one object: %v", file, err)
 		}
@@ -69,6 +73,17 @@ func readTried(in io.Reader, file string) (*triedObject, error) {
 		return nil, misread("%s: apiVersion %q is no group and version", file, t.APIVersion)
 	}
 	return t, nil
+}
+
+// yamlDocuments counts the documents with content, which the YAML library ignores after the first.
+func yamlDocuments(text []byte) (n int) {
+	content := regexp.MustCompile(`(?m)^[ \t]*[^#%\s\x{feff}]`) // no comment, and no directive
+	for _, document := range regexp.MustCompile(`(?m)^(---|\.\.\.)(\s|$)`).Split(string(text), -1) {
+		if content.MatchString(document) {
+			n++
+		}
+	}
+	return n
 }
 
 func readTriedFile(in io.Reader, file string) (text []byte, err error) {

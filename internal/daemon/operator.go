@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/informd/informd/internal/admin"
@@ -99,7 +101,13 @@ func find(ctx context.Context, box *deliver.DeadLetters, wanted []uint64) ([]uin
 		return nil
 	})
 	if err == nil && len(found) < len(wanted) {
-		err = admin.Unknown("%d of %d numbers name no dead letter of this sink: informd deadletters list shows them", len(wanted)-len(found), len(wanted))
+		var missing []string
+		for _, number := range wanted {
+			if !slices.Contains(found, number) {
+				missing = append(missing, strconv.FormatUint(number, 10))
+			}
+		}
+		err = admin.Unknown("this sink has no dead letter of number %s, and informd changed nothing: informd deadletters list shows the numbers", strings.Join(missing, ", "))
 	}
 	return found, err
 }

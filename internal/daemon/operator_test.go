@@ -118,6 +118,19 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
+// TestUnknownNumbers: the error names the numbers without a dead letter, and the others stay.
+func TestUnknownNumbers(t *testing.T) {
+	box := filled(t, 2)
+	o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) { return len(batch), nil })
+	_, err := o.RedeliverLetters(t.Context(), "out", []uint64{7, 2, 3})
+	if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "no dead letter of number 7, 3, and informd changed nothing") {
+		t.Errorf("error %v", err)
+	}
+	if got, want := listed(t, box), []uint64{1, 2}; !slices.Equal(got, want) {
+		t.Errorf("listed: %d, want %d", got, want)
+	}
+}
+
 // TestFilteredOutDeadLettersStay: the operator has narrowed the sink since. The answer counts the dead
 // letters that nothing was sent for, and they stay.
 func TestFilteredOutDeadLettersStay(t *testing.T) {

@@ -77,9 +77,12 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	p := d.pipeline.Load()
 	seen := lookAt(d.config.Path)
 	next, err := r.load()
+	problem := "config invalid; correct the file"
 	if err == nil {
 		seen = content{sum: next.Sum} // the file may have been missing a moment before
-		err = d.config.Replaces(next)
+		if err = d.config.Replaces(next); err != nil {
+			problem = "config needs a restart of informd; the error says what to do"
+		}
 	}
 	var done sinkChange
 	if err == nil && p != nil {
@@ -89,7 +92,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	if err != nil {
 		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path,
 			"runbook", display.AlertRunbook("InformdReloadFailed"))
-		logMistakes(r.logger, err)
+		logMistakes(r.logger, problem, err)
 		return admin.Reload{}, err
 	}
 	setLevel(d.level, next.Log)
@@ -129,15 +132,15 @@ func (r *reloads) close() {
 	defer r.turn.Unlock()
 }
 
-// logMistakes writes a line for each.
-func logMistakes(logger *slog.Logger, err error) {
+// logMistakes writes a line for each, with the problem.
+func logMistakes(logger *slog.Logger, problem string, err error) {
 	var mistakes config.Errors
 	if !errors.As(err, &mistakes) {
-		logger.Error("config invalid; correct the file", "err", err)
+		logger.Error(problem, "err", err)
 		return
 	}
 	for _, m := range mistakes {
-		logger.Error("config invalid; correct the file", "err", m)
+		logger.Error(problem, "err", m)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,9 +51,10 @@ func TestStopDuringAReload(t *testing.T) {
 }
 
 // TestReloadOfAFileThatReturns: the file is missing when the reload checks it, and back when the
-// reload reads it. The reload knows the content that it has read.
+// reload reads it. The reload knows the content that it has read, and the log says that it needs a restart.
 func TestReloadOfAFileThatReturns(t *testing.T) {
-	logger := slog.New(slog.DiscardHandler)
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
 	was, next := &config.Config{Path: filepath.Join(t.TempDir(), "missing.yaml"), Cluster: "a"}, &config.Config{Cluster: "b", Sum: [32]byte{1}}
 	d := &Daemon{config: was, logger: logger}
 	d.reloads = newReloads(func() (*config.Config, error) { return next, nil }, was, logger)
@@ -62,6 +64,9 @@ func TestReloadOfAFileThatReturns(t *testing.T) {
 	}
 	if !d.reloads.knows(content{sum: next.Sum}) {
 		t.Error("informd would reload the same content again")
+	}
+	if !strings.Contains(log.String(), "config needs a restart") || strings.Contains(log.String(), "invalid") {
+		t.Errorf("the log is\n%s", log.String())
 	}
 }
 

@@ -63,7 +63,7 @@ func TestUnknownSink(t *testing.T) {
 }
 
 // TestLikelyWatched: a tail of a misspelt resource is refused, and one of a pattern, a version, or a
-// resource that may come is not.
+// resource that may come is not: a note says that it is not watched now.
 func TestLikelyWatched(t *testing.T) {
 	targets := []dynwatch.TargetStatus{{Version: "v1", Resource: "pods"}, {Group: "apps", Version: "v1", Resource: "deployments"}}
 	for said, want := range map[string]string{
@@ -76,6 +76,13 @@ func TestLikelyWatched(t *testing.T) {
 		}
 		if err := likelyWatched(wants, targets); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", said, err, want)
+		}
+		note := ""
+		if said == "zebras.example.com" {
+			note = `informd does not watch the resource "zebras.example.com" now (watched resources: deployments.apps, pods)`
+		}
+		if wants.Unwatched != note {
+			t.Errorf("%q: the note is %q, want %q", said, wants.Unwatched, note)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
@@ -127,7 +129,7 @@ func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
 }
 
 // likelyWatched refuses a tail whose resource is probably misspelt: no target has it, and one has a
-// similar name. Another one may be served later.
+// similar name. Another one may be served later: wants.Unwatched then says that it is not watched now.
 func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 	var names []string
 	for i := range targets {
@@ -136,8 +138,13 @@ func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 		}
 		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if meant := display.DidYouMean(wants.Resource(), names); meant != "" {
 		return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), meant)
+	}
+	if len(names) > 0 {
+		wants.Unwatched = fmt.Sprintf("informd does not watch the resource %q now%s", wants.Resource(), suggestion(wants.Resource(), "watched resources", names))
 	}
 	return nil
 }

@@ -147,6 +147,7 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
 	defer func() { err = s.Note(ctx, err, Attempt{Request: "search"}) }()
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
+	var passed tokens
 	for next := ""; ; {
 		meta, err := s.readList(ctx, listRequest{client: s.shared, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
 			one, err := s.Whole.Normalise(raw)
@@ -162,13 +163,12 @@ func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found f
 		if err != nil {
 			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, err)
 		}
-		switch meta.Continue {
-		case "":
+		if next = meta.Continue; next == "" {
 			return found, ok, meta.ResourceVersion, nil
-		case next:
+		}
+		if passed.repeat(next) {
 			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, errEndless)
 		}
-		next = meta.Continue
 	}
 }
 

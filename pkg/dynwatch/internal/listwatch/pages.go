@@ -102,6 +102,7 @@ func (s *Source) pages(
 	ctx context.Context, kind string, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
 ) (uint64, error) {
 	var retry pageRetry
+	var passed tokens
 	began := time.Now()
 	for {
 		o := s.Resource.selected(page(l.At, l.Next))
@@ -126,17 +127,33 @@ func (s *Source) pages(
 			return 0, fmt.Errorf("at %d: %w", l.At, ErrInexact)
 		}
 		retry, l.taken, l.number = pageRetry{}, 0, l.number+1
-		switch meta.Continue {
-		case "":
-			l.Next = ""
+		if l.Next = meta.Continue; l.Next == "" {
 			s.Times.add(began)
 			return meta.ResourceVersion, nil
-		case l.Next:
+		}
+		if passed.repeat(l.Next) {
 			l.Next = ""
 			return 0, errEndless
 		}
-		l.Next = meta.Continue
 	}
+}
+
+// tokens notices a continue token that a server repeats, also with others in between. It keeps one of them, and a
+// later one after twice as many pages each time.
+type tokens struct {
+	kept        string
+	since, most int
+}
+
+// repeat reports whether a token is the one that is kept.
+func (t *tokens) repeat(next string) bool {
+	if next == t.kept {
+		return true
+	}
+	if t.since++; t.since > t.most {
+		t.kept, t.since, t.most = next, 0, 2*t.most+1
+	}
+	return false
 }
 
 // growPages makes the pages of later lists larger if this one has expired between two of them.

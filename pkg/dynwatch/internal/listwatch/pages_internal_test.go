@@ -164,6 +164,40 @@ func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
 	}
 }
 
+// TestListWithoutAnEnd: whatever continue tokens a server repeats, the list ends with an error, and the next one begins
+// from the beginning.
+func TestListWithoutAnEnd(t *testing.T) {
+	for name, before := range map[string][2]int{"one token": {0, 1}, "two in turn": {0, 2}, "seven, after 20 others": {20, 7}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests, heals := 0, false
+				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					heals = heals || requests > 200
+					token, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+					if token++; token > before[0]+before[1] {
+						token = before[0] + 1
+					}
+					next := strconv.Itoa(token)
+					if heals {
+						next = ""
+					}
+					fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"7","continue":%q},"items":[]}`, next)
+				})
+				l := &Listing{}
+				take := func(*frame.Object, *frame.Malformed) error { return nil }
+				if _, err := s.List(t.Context(), l, s.Frames, take); !errors.Is(err, errEndless) || l.Next != "" {
+					t.Fatalf("%d requests, and the next page is %q: %v", requests, l.Next, err)
+				}
+				heals = true
+				if rv, err := s.List(t.Context(), l, s.Frames, take); rv != 7 || err != nil {
+					t.Errorf("the next list is of revision %d: %v", rv, err)
+				}
+			})
+		})
+	}
+}
+
 // TestRetryAfterReachesTheCaller, however the server says it and whatever was asked.
 func TestRetryAfterReachesTheCaller(t *testing.T) {
 	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests"}`

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -400,6 +401,34 @@ func TestFirstListIsRefused(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 	if got := count(r.log.all(), event.Gap); got != 1 {
 		t.Errorf("%d gaps, want 1", got)
+	}
+}
+
+// TestFirstListIsRefusedOnce: one of several API servers, or a proxy, refuses the continue token of the first list once.
+// The list goes on where it was.
+func TestFirstListIsRefusedOnce(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 600 {
+		api.put("a", fmt.Sprintf("n%03d", i), "") // 101 to 700
+	}
+	var once sync.Once
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) (refused bool) {
+			if r.URL.Query().Get("continue") != "" {
+				once.Do(func() {
+					refused = true
+					api.put("a", "n001", "") // announced already
+					writeStatus(w, 400, "BadRequest", "continue key is not valid")
+				})
+			}
+			return refused
+		}
+	})
+	r := start(t, api, things())
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+	if got := count(r.log.all(), event.Gap); got != 0 {
+		t.Errorf("%d gaps, want none", got)
 	}
 }
 

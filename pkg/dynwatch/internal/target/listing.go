@@ -33,7 +33,13 @@ type listing struct {
 	// broken: a list began again after it had announced objects, whose
 	// revisions between the two lists are unknown.
 	broken bool
+	// refused counts the answers by which the server refused to continue the list.
+	refused int
 }
+
+// maxRefused is how often a server may refuse to continue the first list until the list begins
+// again. One of several API servers may know the token.
+const maxRefused = 3
 
 // run is the run of the list, 0 if there is none.
 func (f *listing) run() uint64 {
@@ -71,7 +77,10 @@ func (f *listing) again() *listing {
 
 // ended reports whether the list cannot be continued after an error. Other errors pass.
 func (f *listing) ended(err error) bool {
-	return f.pages.Next == "" || listwatch.Expired(err) || listwatch.Unsupported(err)
+	if listwatch.Unsupported(err) {
+		f.refused++
+	}
+	return f.pages.Next == "" || listwatch.Expired(err) || errors.Is(err, listwatch.ErrLasting) || f.refused >= maxRefused
 }
 
 // readFirst reads the first list: everything in it is announced, between a begin and a synced event.
@@ -91,7 +100,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		return f, err
 	}
 	if f.pass == nil {
-		f.pass, f.pages = t.NewPass(Pass{Newcomer: t.FirstOp, Rollback: f.restored}), listwatch.Listing{}
+		f.pass, f.pages, f.refused = t.NewPass(Pass{Newcomer: t.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
 		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)

@@ -202,6 +202,40 @@ func TestResnapshotWithoutExactRevisions(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
+// The server lists now only, and between two lists an object is born and the one before it changes: the list is ahead
+// of the watch each time. The re-snapshot ends all the same.
+func TestResnapshotWhileObjectsAreBorn(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	lists := 0
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if q := r.URL.Query(); q.Get("limit") != "500" || metadataOnly(r) {
+				return false
+			} else if q.Get("resourceVersion") != "" {
+				writeStatus(w, 400, "BadRequest", "no exact revisions")
+				return true
+			}
+			lists++ // one at a time
+			api.put("a", fmt.Sprint("born-", lists), "")
+			api.put("a", fmt.Sprint("born-", lists-1), "")
+			return false
+		}
+	})
+	select {
+	case x := <-r.resnapshotLater():
+		if checkResnapshot(t, r.log.all(), x.Run) < 4 || x.Err != nil {
+			t.Errorf("%+v", x)
+		}
+	case <-time.After(deadline):
+		t.Fatal("the re-snapshot does not end")
+	}
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+}
+
 // Amid writes, cut watches and lists that fail: every object comes, none twice.
 func TestResnapshotAmidFaults(t *testing.T) {
 	api := newFakeAPI(t)

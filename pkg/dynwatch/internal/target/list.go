@@ -134,7 +134,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	case k.Object != decide.Same:
 		return nil // the watch brings it, or has missed it, or the list is wrong: it is for an audit to tell
 	case e.Run != s.Repeat && (o.ResourceVersion < k.Newest || o.ResourceVersion > max(k.Newest, t.Cursor)):
-		s.differs = true
+		s.differs = s.differs || e.RV <= t.resnapshot.since // else consumers have it since the begin event
 		return nil
 	}
 	left, err := t.leftBefore(ctx, s, k, o)

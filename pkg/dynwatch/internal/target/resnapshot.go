@@ -46,6 +46,8 @@ type ResnapshotRequest struct {
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
 	ResnapshotRequest
+	// since is the newest revision in the log at the begin event: what has a later one has come behind that.
+	since    uint64
 	objects  int // that were announced again
 	failures int
 	backoff  wait.Backoff
@@ -61,7 +63,10 @@ func (t *Target) resnapshots() <-chan ResnapshotRequest {
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot = &resnapshot{ResnapshotRequest: r, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
+	t.resnapshot = &resnapshot{ResnapshotRequest: r, since: t.Cursor, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
+	for e := range t.Index.All() {
+		t.resnapshot.since = max(t.resnapshot.since, e.RV)
+	}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
 	if err := t.EmitBound(ctx, event.Begin, r.Run, t.Cursor, true); err != nil {
 		return err

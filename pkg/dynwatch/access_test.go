@@ -167,6 +167,17 @@ func TestReviewThatHangs(t *testing.T) {
 	}
 }
 
+// TestRefusalsAskOnce: each retry of a target is refused, and only the first one asks what is missing.
+func TestRefusalsAskOnce(t *testing.T) {
+	api := newFakeAPI(t)
+	api.denied = map[string]bool{"list": true}
+	r := start(t, api, things())
+	r.eventually("five refusals", func() bool { return r.manager.Targets()[0].Failures >= 5 })
+	if n := api.requestsWith("selfsubjectaccessreviews"); n != 2 {
+		t.Errorf("%d questions, want one for each verb", n)
+	}
+}
+
 func TestNothingMissingIsNoQuestion(t *testing.T) {
 	api := newFakeAPI(t)
 	r, out := listen(t, api, things())

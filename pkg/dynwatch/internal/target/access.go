@@ -14,11 +14,17 @@ const (
 	anyNamespace = "*"
 	// reviewTimeout bounds the questions about one target.
 	reviewTimeout = 30 * time.Second
+	// reviewEvery is the least time between two reviews: each retry of a target is refused.
+	reviewEvery = time.Minute
 )
 
 // reviewAccess says which permissions a target lacks that was refused: the error of the API server names one verb of
 // two. It only reports.
 func (t *Target) reviewAccess(ctx context.Context) {
+	if time.Since(t.reviewed) < reviewEvery {
+		return
+	}
+	t.reviewed = time.Now()
 	of := t.Spec.Attributes()
 	defer t.Clients.Pace.Begin(ctx, of.Group)()
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)

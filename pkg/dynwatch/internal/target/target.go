@@ -113,6 +113,8 @@ type Target struct {
 	// Inquiries are functions that the loop calls while the log has all events of the index.
 	Inquiries chan func(*Target)
 
+	// reviewed is when it was asked last which permissions are missing.
+	reviewed time.Time
 	// shown is the state that was logged last, since when, and stateInLog the last one that the log has.
 	shown      status.State
 	shownSince time.Time

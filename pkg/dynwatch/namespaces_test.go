@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -178,6 +179,46 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 			checkLegal(t, r.log.all())
 			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
 				t.Errorf("audit: %+v", got)
+			}
+		})
+	}
+}
+
+// TestNamespacesFromAWrongList: each watch of the Namespaces begins with a list. One from a wrong watch cache, or an empty
+// answer of a proxy, lacks a namespace that etcd has, or has older labels of it. Nothing leaves, and what has left
+// does.
+func TestNamespacesFromAWrongList(t *testing.T) {
+	for name, wrong := range map[string]func(state map[string]change, old change){
+		"lacks it":   func(state map[string]change, _ change) { delete(state, "/team-a") },
+		"old labels": func(state map[string]change, old change) { state["/team-a"] = old },
+		"empty": func(state map[string]change, _ change) {
+			maps.DeleteFunc(state, func(_ string, c change) bool { return c.isNamespace() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "no")
+			old := api.state()["/team-a"]
+			for _, ns := range []string{"team-a", "team-b", "team-c"} {
+				api.put("", ns, "yes")
+				api.put(ns, "one", "")
+			}
+			r := start(t, api, labelled())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.do(func() { api.lists = func(state map[string]change, _ bool) { wrong(state, old) } })
+			api.refuseNamespaces(503, 1)
+			api.put("", "team-b", "no")
+			api.del("", "team-c")
+			lists := api.requestsWith(namespacesPath + "?limit=500")
+			r.eventually("two lists", func() bool { return api.requestsWith(namespacesPath+"?limit=500") >= lists+2 })
+			want := []string{"left team-b/one", "left team-c/one"}
+			r.eventually("both left", func() bool { return count(r.log.all()[n:], event.Left) >= len(want) })
+			api.put("team-a", "two", "")
+			r.passed()
+			r.eventually("a live event", func() bool { return count(r.log.all()[n:], event.Added) == 1 })
+			if got := r.since(n); len(ends(got, "team-a/")) > 0 || count(r.log.all()[n:], event.Left) != len(want) {
+				t.Errorf("events: %q", got)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package listwatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,8 +25,10 @@ import (
 type MetadataWatch struct {
 	Source *Source
 	User   MetadataUser
-	timing Timing
-	pause  wait.Backoff
+	// Confirm puts a list at a revision right where it must not be wrong, nil if that may be.
+	Confirm func(ctx context.Context, all []MetadataObject, rv uint64) ([]MetadataObject, error)
+	timing  Timing
+	pause   wait.Backoff
 	// revision is the newest one that was seen, 0 before the first list.
 	revision uint64
 	// rollback is the number of the last rollback of a target that was considered.
@@ -138,6 +141,11 @@ func (m *MetadataWatch) List(ctx context.Context) error {
 	if err := m.Source.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
+	if m.Confirm != nil {
+		if all, err = m.Confirm(ctx, all, rv); err != nil {
+			return err
+		}
+	}
 	m.User.Listed(all, rv, restored || rv < m.revision)
 	m.revision, m.rollback = rv, last
 	return nil
@@ -153,6 +161,25 @@ func (m *MetadataWatch) ListAt(ctx context.Context, rv uint64, item func(*Metada
 		item(m.object(o, bad))
 		return nil
 	})
+}
+
+// LookAt returns an object as etcd has it at a revision, or now if that cannot be read, and false if there is none,
+// or if the server cannot read single objects.
+func (m *MetadataWatch) LookAt(ctx context.Context, name string, rv uint64) (MetadataObject, bool, error) {
+	o, ok, err := m.Source.ObjectAt(ctx, "", name, rv)
+	if Expired(err) || Unsupported(err) {
+		o, ok, err = m.Source.ObjectAt(ctx, "", name, 0)
+	}
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return *m.object(nil, bad), true, nil
+	}
+	if err != nil || !ok {
+		if Unsupported(err) {
+			err = nil
+		}
+		return MetadataObject{}, false, err
+	}
+	return *m.object(&o, nil), true, nil
 }
 
 func (m *MetadataWatch) object(o *frame.Object, bad *frame.Malformed) *MetadataObject {

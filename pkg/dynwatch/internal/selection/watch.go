@@ -54,6 +54,9 @@ func NewNamespaces(c *kube.Clients, logger *slog.Logger) (*Namespaces, error) {
 	n := &Namespaces{logger: logger, views: make(map[Rule]*view)}
 	var err error
 	n.watch, err = listwatch.NewMetadataWatch(c, NamespaceResource(), "Namespace", n)
+	if err == nil {
+		n.watch.Confirm = n.confirm
+	}
 	return n, err
 }
 
@@ -193,6 +196,40 @@ func (n *Namespaces) Watched(typ watch.EventType, o *listwatch.MetadataObject) {
 	if typ == watch.Bookmark || time.Since(n.woken) >= tellEvery {
 		n.tell()
 	}
+}
+
+// confirm asks etcd by name about each namespace that would no longer match by a list: all its objects would leave, and a
+// wrong watch cache lacks what exists. It returns the list with what etcd has, which counts.
+func (n *Namespaces) confirm(ctx context.Context, all []listwatch.MetadataObject, rv uint64) ([]listwatch.MetadataObject, error) {
+	for name := range n.unmatched(all) {
+		o, exists, err := n.watch.LookAt(ctx, name, rv)
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// unmatched are the namespaces that match, and would not by a list.
+func (n *Namespaces) unmatched(all []listwatch.MetadataObject) map[string]struct{} {
+	listed := make(map[string]*listwatch.MetadataObject, len(all))
+	for i := range all {
+		listed[all[i].Name] = &all[i]
+	}
+	names := make(map[string]struct{})
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, v := range n.views {
+		for name := range v.names {
+			if o := listed[name]; o == nil || o.Bad == nil && !v.matches(name, o.Labels) {
+				names[name] = struct{}{}
+			}
+		}
+	}
+	return names
 }
 
 // Listed takes a list of the Namespaces.

@@ -329,7 +329,12 @@ func TestDeletionFilteredAtThePosition(t *testing.T) {
 	api.do(func() { api.slow = nil })
 	r.eventually("the gap", func() bool { return len(r.since(n)) >= 2 })
 	r.caughtUp()
-	want := []string{"entered team-a/one uid-2 102", "gap (103,105] selection state"}
+	watches := r.manager.Targets()[0].Watches
+	api.cut() // the next watch begins before the deletion
+	r.eventually("another watch", func() bool { return r.manager.Targets()[0].Watches > watches })
+	api.put("team-a", "three", "")
+	r.caughtUp()
+	want := []string{"entered team-a/one uid-2 102", "gap (103,105] selection state", "added team-a/three uid-4 106"}
 	if diff := cmp.Diff(want, r.since(n)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

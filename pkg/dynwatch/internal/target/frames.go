@@ -46,7 +46,11 @@ func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 	if s.Kind == decide.Gone {
 		selects = t.Source.Resource.Loses()
 	}
-	return decide.Decide(k, s, decide.Rules{Position: t.Cursor, Selects: selects, Arrival: event.Added})
+	position := t.Cursor
+	if t.ended[""] == position { // the watch brings again what was filtered out before its namespace matched
+		position++
+	}
+	return decide.Decide(k, s, decide.Rules{Position: position, Selects: selects, Arrival: event.Added})
 }
 
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil

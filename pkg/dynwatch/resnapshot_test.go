@@ -217,7 +217,9 @@ func TestResnapshotWhileObjectsAreBorn(t *testing.T) {
 				writeStatus(w, 400, "BadRequest", "no exact revisions")
 				return true
 			}
-			lists++ // one at a time
+			if lists++; lists == 1 { // one at a time
+				api.put("a", "changed", "")
+			}
 			api.put("a", fmt.Sprint("born-", lists), "")
 			api.put("a", fmt.Sprint("born-", lists-1), "")
 			return false

@@ -77,11 +77,11 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	p := d.pipeline.Load()
 	seen := lookAt(d.config.Path)
 	next, err := r.load()
-	problem := "config invalid; correct the file"
+	repair := "correct the file"
 	if err == nil {
 		seen = content{sum: next.Sum} // the file may have been missing a moment before
 		if err = d.config.Replaces(next); err != nil {
-			problem = "config needs a restart of informd; the error says what to do"
+			repair = "restart informd"
 		}
 	}
 	var done sinkChange
@@ -92,7 +92,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	if err != nil {
 		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path,
 			"runbook", display.AlertRunbook("InformdReloadFailed"))
-		logMistakes(r.logger, problem, err)
+		logMistakes(r.logger, repair, err)
 		return admin.Reload{}, err
 	}
 	setLevel(d.level, next.Log)
@@ -132,15 +132,15 @@ func (r *reloads) close() {
 	defer r.turn.Unlock()
 }
 
-// logMistakes writes a line for each, with the problem.
-func logMistakes(logger *slog.Logger, problem string, err error) {
+// logMistakes writes a line for each, with what to do.
+func logMistakes(logger *slog.Logger, repair string, err error) {
 	var mistakes config.Errors
 	if !errors.As(err, &mistakes) {
-		logger.Error(problem, "err", err)
+		logger.Error("config refused", "err", err, "next", repair)
 		return
 	}
 	for _, m := range mistakes {
-		logger.Error(problem, "err", m)
+		logger.Error("config refused", "err", m, "next", repair)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestReloadOfAFileThatReturns(t *testing.T) {
 	if !d.reloads.knows(content{sum: next.Sum}) {
 		t.Error("informd would reload the same content again")
 	}
-	if !strings.Contains(log.String(), "config needs a restart") || strings.Contains(log.String(), "invalid") {
+	if !strings.Contains(log.String(), "restart informd") || strings.Contains(log.String(), "correct the file") {
 		t.Errorf("the log is\n%s", log.String())
 	}
 }

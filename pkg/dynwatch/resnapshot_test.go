@@ -538,7 +538,7 @@ func TestResnapshotDuringAnAudit(t *testing.T) {
 	go func() { audited <- r.auditNow() }()
 	<-reached
 	outcome := r.resnapshotLater()
-	time.Sleep(200 * time.Millisecond) // for a re-snapshot that does not wait
+	<-time.After(200 * time.Millisecond) // for a re-snapshot that does not wait
 	close(goOn)
 	if x := <-audited; x.Err != nil || x.Divergences != 0 {
 		t.Errorf("audit: %+v", x)

@@ -71,14 +71,14 @@ func TestSlowDiskIsNoSlowFollower(t *testing.T) {
 	<-begun
 	appendHard(t, l, "b")
 	acknowledge()
-	time.Sleep(2 * patience)
+	<-time.After(2 * patience)
 	appendHard(t, l, "c")
 	answer <- struct{}{}
 	<-begun // a is readable
 	if late := l.Following(patience, time.Minute).Late; len(late) > 0 {
 		t.Errorf("late: %v", late)
 	}
-	time.Sleep(2 * patience)
+	<-time.After(2 * patience)
 	if late := l.Following(patience, time.Minute).Late; len(late) == 0 {
 		t.Error("a follower that holds readers up is not late")
 	}

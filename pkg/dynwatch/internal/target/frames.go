@@ -91,7 +91,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 }
 
 // missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
-// present told of its deletion, see endGone. If etcd has compacted the state, a list and a gap follow.
+// present said that it was deleted, see endGone. If etcd has compacted the state, a list and a gap follow.
 func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
 	if _, _, err := t.Source.MatchAt(ctx, id.Namespace, id.Name, rv); listwatch.Expired(err) {
 		return lossError{&loss{reason: reasonExpired, from: t.resume()}}

@@ -29,8 +29,8 @@ import (
 //
 // A restart. The checkpoint has a hash of the names of the namespaces that match. It is 0
 // from before the first event of a flip until the watch has passed all of it. With another hash than
-// that of now, a recovery compares all objects with a list at the position, or of now if etcd has compacted
-// that or the log is ahead of it. Namespaces in the log that do not match leave
+// that of now, a recovery compares all objects with a list at the newest revision in the log, behind which the
+// watch goes on, or of now if etcd has compacted that. Namespaces in the log that do not match leave
 // after that, as above. A gap (selection) declares the time since log and Namespaces were in line.
 //
 // Namespaces in a store of their own have other revisions. Then a namespace that begins to match is
@@ -75,9 +75,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 		c.Suspect(m.Mark, t.inLog())
 		if !t.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)
-			if ahead <= t.Cursor { // else that list has older states than the log
-				r.lost.oldest = t.Cursor
-			}
+			r.lost.oldest = max(t.Cursor, ahead) // an earlier list would have older states than the log
 			then = r
 		}
 	}

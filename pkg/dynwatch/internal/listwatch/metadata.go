@@ -29,6 +29,8 @@ type MetadataWatch struct {
 	Confirm func(ctx context.Context, all []MetadataObject, rv uint64) ([]MetadataObject, error)
 	timing  Timing
 	pause   wait.Backoff
+	// useless: the last attempt has failed for a reason that lasts.
+	useless bool
 	// revision is the newest one that was seen, 0 before the first list.
 	revision uint64
 	// rollback is the number of the last rollback of a target that was considered.
@@ -86,10 +88,15 @@ func (m *MetadataWatch) Run(ctx context.Context) {
 }
 
 // fail returns for how long to pause. A history that is gone is no failure: a list
-// follows.
+// follows. The pauses of failures that last, and of others, grow apart: an API server that starts
+// after an outage may refuse everything for a moment.
 func (m *MetadataWatch) fail(err error) time.Duration {
 	least, most := time.Duration(0), m.timing.BackoffCap
-	if !Expired(err) && m.User.Failed(err) {
+	useless := !Expired(err) && m.User.Failed(err)
+	if useless != m.useless {
+		m.resetPause()
+	}
+	if m.useless = useless; useless {
 		least, most = m.timing.WaitingCap, m.timing.DeniedCap
 	}
 	pause := max(least, min(most, m.pause.Step()))

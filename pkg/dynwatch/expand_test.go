@@ -298,6 +298,22 @@ func TestDiscoveryIsRarelyReadWhole(t *testing.T) {
 	}
 }
 
+// An API server that has just started lists no custom resources for a moment, long after the last change of a
+// definition: who reads then asks again, although nothing tells of a change.
+func TestDiscoveryBehindTheDefinitions(t *testing.T) {
+	api := newFakeAPI(t)
+	groups := usual()
+	api.serveAll(slices.Delete(groups, 3, 4)...) // the group of things
+	r := startDefined(t, api, everything())
+	r.eventually("expanded", r.manager.Expanded)
+	r.idle()
+	r.idle()
+	api.do(func() {
+		api.groups.groups = append(api.groups.groups, group("example.com", resource("things", "Thing")))
+	})
+	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
+}
+
 // Where all groups come in one document, those of single versions are not read.
 func TestAggregatedDiscovery(t *testing.T) {
 	for plain, want := range map[bool]int{false: 0, true: 1} {

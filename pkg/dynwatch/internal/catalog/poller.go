@@ -63,11 +63,15 @@ type Poller struct {
 	pause  wait.Backoff
 	// stale are the groups that could not be asked.
 	stale string
+	// behind: a definition is there whose resource discovery does not list. Lag are the pauses then.
+	behind bool
+	lag    wait.Backoff
 }
 
 // NewPoller makes a Poller that has read nothing.
 func NewPoller(c *kube.Clients, w *Watcher, tm listwatch.Timing, p Periods, logger *slog.Logger) *Poller {
-	return &Poller{clients: c, watcher: w, timing: tm, periods: p, logger: logger, pause: kube.Backoff(tm.Backoff, tm.BackoffCap)}
+	return &Poller{clients: c, watcher: w, timing: tm, periods: p, logger: logger,
+		pause: kube.Backoff(tm.Backoff, tm.BackoffCap), lag: kube.Backoff(p.Most/2, p.Noticed)}
 }
 
 // Read asks for a catalog. With an error it returns the one before.
@@ -78,6 +82,9 @@ func (p *Poller) Read(ctx context.Context, before *Catalog) (*Catalog, error) {
 		return before, err
 	}
 	p.logStale(c)
+	if p.behind = p.watcher.ahead(c); !p.behind {
+		p.lag = kube.Backoff(p.periods.Most/2, p.periods.Noticed)
+	}
 	return c, nil
 }
 
@@ -155,6 +162,9 @@ func (p *Poller) period(err error) time.Duration {
 	}
 	if p.stale != "" {
 		d = min(d, p.periods.Noticed)
+	}
+	if p.behind {
+		d = min(d, p.lag.Step())
 	}
 	if soon, more := p.series.Next(); more {
 		d = min(d, soon)

@@ -165,6 +165,20 @@ func (s *Watcher) define(name string, there bool) {
 	}
 }
 
+// ahead reports whether a CustomResourceDefinition is there whose resource a catalog lacks. No notice may follow: an
+// API server that has just started lists no custom resources for a moment.
+func (s *Watcher) ahead(c *Catalog) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.custom {
+		resource, group, _ := strings.Cut(name, ".")
+		if _, listed := c.Find(AnyVersion, schema.GroupResource{Group: group, Resource: resource}); !listed {
+			return true
+		}
+	}
+	return false
+}
+
 // nudge wakes the subscribers of a group, or those of one resource of it.
 func (s *Watcher) nudge(group, resource string, changed bool) {
 	s.All.Send(changed)

@@ -103,12 +103,12 @@ func (p *Poller) logStale(c *Catalog) {
 }
 
 // Wait waits until the catalog is due again, and returns true, or until applied. Then it
-// returns whether the attempt before failed with err.
+// returns whether the attempt before failed with err, or there was a notice since.
 func (p *Poller) Wait(ctx context.Context, err error, applied <-chan struct{}) (read bool) {
 	if err == nil {
 		p.pause = kube.Backoff(p.timing.Backoff, p.timing.BackoffCap)
 	}
-	all := p.watcher.All
+	all, woken := p.watcher.All, false
 	due := time.Now().Add(p.period(err))
 	wake := all.Wake
 	if _, ok := kube.SuggestedDelay(err); ok {
@@ -122,9 +122,9 @@ func (p *Poller) Wait(ctx context.Context, err error, applied <-chan struct{}) (
 		case <-timer.C:
 		case <-applied:
 			timer.Stop()
-			return err != nil
+			return err != nil || woken
 		case <-wake:
-			if all.Changed.Swap(false) {
+			if woken = true; all.Changed.Swap(false) {
 				p.series.Begin(p.periods.Lasting, p.periods.Most/2, 1.5)
 			}
 			// Changes that come together cause one request.

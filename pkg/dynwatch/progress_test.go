@@ -149,6 +149,29 @@ func TestSecondSilentWatchReconciles(t *testing.T) {
 	}
 }
 
+// TestSilentWatchBesideRejectedObjects: a list has states that no event can have. No watch has left them out.
+func TestSilentWatchBesideRejectedObjects(t *testing.T) {
+	for name, object := range map[string]string{"of a known object": "same", "of an unknown object": "other"} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := startHasty(t, api, things())
+			r.caughtUp()
+			api.unemittable(object)
+			api.put("a", object, "")
+			r.caughtUp()
+			n := len(r.log.all())
+			api.do(func() {
+				api.mute = true
+				api.rev++ // of another resource
+			})
+			r.eventually("a list moves the position", func() bool { return r.manager.Targets()[0].ResourceVersion == 106 })
+			if got := r.since(n); len(got) > 0 {
+				t.Errorf("events %q", got)
+			}
+		})
+	}
+}
+
 // The watch of the definitions is behind, and says nothing of a new one.
 func TestStarvedWatchOfNamespaces(t *testing.T) {
 	api := newFakeAPI(t)

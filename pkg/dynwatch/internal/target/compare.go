@@ -67,16 +67,20 @@ func (t *Target) fetch(ctx context.Context, s *Pass, differing []listwatch.Liste
 	return t.Flush(ctx)
 }
 
-// matchesList reports whether a list of now equals the index.
+// matchesList reports whether a list of now equals the index. The index has no state of an object that was rejected.
 func (t *Target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
 	var against recovery.Contradictions
 	rv, err = t.Source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
-		n++
 		e := t.Index.Get(m.Namespace, m.Name)
 		k := t.Index.Known(e, m.UID)
 		against.Note(k, m)
-		same = same && k.Object == decide.Same && (k.Newest == m.RV || t.mayHaveHeldBack(e, m.RV))
+		rejected := t.isRejected(m.UID, m.RV)
+		if rejected && k.Object == decide.Unknown {
+			return nil
+		}
+		n++
+		same = same && k.Object == decide.Same && (k.Newest == m.RV || rejected || t.mayHaveHeldBack(e, m.RV))
 		return nil
 	})
 	if listwatch.Expired(err) {

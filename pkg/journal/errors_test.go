@@ -81,6 +81,24 @@ func TestMarkOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestMarkAfterAFailedSync: a sync that has failed is final, also for want of space: a checkpoint does not wait for that.
+func TestMarkAfterAFailedSync(t *testing.T) {
+	l := newLogTest(t)
+	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "fsync" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	l.ok(l.Mark(t.Context(), "core/pods", []byte("7")))
+	<-l.Failed()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := l.Mark(ctx, "core/pods", []byte("8")); !errors.Is(err, l.Failure()) {
+		t.Errorf("Mark: %v, and the journal has failed with %v", err, l.Failure())
+	}
+}
+
 // TestDeletionsFillTheLog: objects come and go, each with a new name. The log is full of deletions that
 // all sinks have passed and that deletedRetention keeps: they lose their data, and Append goes on.
 func TestDeletionsFillTheLog(t *testing.T) {

@@ -257,6 +257,7 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 		case <-time.After(fullPause):
 		case <-ctx.Done():
 		case <-j.log.Failed():
+			return j.log.Failure()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,7 +86,9 @@ func (l *Log) awaitSpace(ctx context.Context, full bool) error {
 	}
 	pause, cancel := context.WithTimeout(ctx, fullPause)
 	defer cancel()
-	_ = l.waitFor(pause, func() bool { return false }) // a failure of the log ends the next attempt
+	if err := l.waitFor(pause, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
 	return ctx.Err()
 }
 

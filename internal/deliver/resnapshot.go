@@ -160,12 +160,11 @@ func (r *reader) stateOf(entry *journal.Entry) (event.Event, bool) {
 		return e, false
 	}
 	e.Op = event.Snapshot
-	if r.objects == nil {
-		return e, true
+	if r.objects != nil && e.Group == r.what.Begin[0].Group && e.Resource == r.what.Begin[0].Resource {
+		e.PrevResourceVersion, e.Replay = e.ResourceVersion, true
+		e.SetRun(r.what.Run)
 	}
-	e.PrevResourceVersion, e.Replay = e.ResourceVersion, true
-	e.SetRun(r.what.Run)
-	return e, e.Group == r.what.Begin[0].Group && e.Resource == r.what.Begin[0].Resource
+	return e, true
 }
 
 // conclude answers a request if its last event was read. Nothing that was read may be under way. It logs the

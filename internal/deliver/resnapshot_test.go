@@ -445,3 +445,33 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovedHistoryWithinASnapshot: a change that may be the only event of its object is a state also while another
+// resource is announced again.
+func TestRemovedHistoryWithinASnapshot(t *testing.T) {
+	j, s := withObjects(t, 2), &fakeSink{}
+	c, err := j.Open("out", journal.FromSnapshot)
+	if err == nil {
+		err = errors.Join(c.Request(t.Context(), again(7)), c.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	amid := events(3, 1)
+	amid[0].Resource, amid[0].Target = "services", "core/services"
+	mustAppend(t, j, amid)
+	g := start(t, detaching{j, j.Stats().LastSeq}, s, func(o *deliver.Options) {
+		o.Route = route(t, true, deliver.Match{Ops: []event.Op{event.Snapshot, event.Added, event.Deleted}})
+	})
+	waitFor(t, func() bool { return len(g.pending()) == 0 })
+	g.drain(t, time.Minute)
+	states := 0
+	for i := range s.got {
+		if e := &s.got[i]; e.Resource == "services" && e.Op == event.Snapshot && e.Run == 0 && !e.Replay {
+			states++
+		}
+	}
+	if states != 1 {
+		t.Errorf("%d states of the service, want 1: %v", states, s.ids())
+	}
+}

@@ -227,7 +227,7 @@ func (c *Cursor) entry(from *wal.Entry) (e Entry, ok bool) {
 		return Entry{}, false
 	}
 	// A snapshot leaves out objects that have a newer event: a filter must not stop that.
-	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached || c.states != nil}
+	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached || c.states.replace(&from.Event)}
 	if p.Run != 0 && from.Seq <= p.Until {
 		if e.Event.Op.Bounds() {
 			return Entry{}, false

@@ -97,6 +97,9 @@ func bounds(events []event.Event) []Entry {
 	return entries
 }
 
+// replace reports whether states stand for the events before that one of the same object.
+func (s *states) replace(e *event.Event) bool { return s != nil && (s.first || s.target(e) != "") }
+
 // due reports whether the snapshot is to advance now, and not the log.
 func (s *states) due() bool {
 	c := s.cursor

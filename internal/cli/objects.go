@@ -62,7 +62,7 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 	} {
 		query[name] = cmd.Flags().String(name, "", usage)
 	}
-	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) (err error) {
+	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
 		values := url.Values{}
@@ -76,7 +76,7 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, lines.Close(context.WithoutCancel(ctx))) }()
+		defer func() { _ = lines.Close(ctx) }() // an error says that an interrupted write hangs
 		show := tailText(ctx, lines)
 		if output.value == formatJSON {
 			show = tailJSON(std.out)

@@ -2,9 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -39,6 +46,45 @@ func TestTailText(t *testing.T) {
 	}
 	if shown := strings.Split(out.String(), "\n"); len(shown) != 3 || !strings.Contains(shown[0], "modified  deployments.apps  shop/web") || strings.ContainsAny(out.String(), "\x1b\u202e") {
 		t.Errorf("the text is %q", out.String())
+	}
+}
+
+// stuck is an output that nobody reads.
+type stuck struct{ writing, free chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) {
+	close(s.writing)
+	<-s.free
+	return len(p), nil
+}
+
+// TestTailEndsWithoutAReader: an interrupt ends a tail whose output is full.
+func TestTailEndsWithoutAReader(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "data: %s\n\n", modified(1, `{}`))
+		_ = http.NewResponseController(w).Flush() // it can
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	out, errs := stuck{make(chan struct{}), make(chan struct{})}, screen{}
+	defer close(out.free)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- run(ctx, []string{"tail", "-c", config, "--server", server.URL}, out, &errs) }()
+	<-out.writing
+	cancel()
+	select {
+	case code := <-ended:
+		if code != exitOK {
+			t.Errorf("exit %d: %s", code, errs.String())
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the tail does not end")
 	}
 }
 

@@ -95,7 +95,11 @@ func (c *Config) dial(ctx context.Context, network, address string) (net.Conn, e
 	if !c.TLS.Wanted() {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("TLS connection to %s: %w", address, err) // those of crypto/tls lack the address
+	}
+	return conn, nil
 }
 
 // checkFiles reads the files once, to report early what is wrong with them.

@@ -188,6 +188,10 @@ func TestTLS(t *testing.T) {
 			wantError(t, s, sinktest.Events(5), tt.says)
 		})
 	}
+	t.Run("which of them", func(t *testing.T) {
+		s := open(t, config(t, cluster, func(c *kafka.Config) { c.TLS.CAFile = otherCert }))
+		wantError(t, s, sinktest.Events(5), cluster.ListenAddrs()[0])
+	})
 	t.Run("to brokers without", func(t *testing.T) {
 		plain, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
 		if err != nil {

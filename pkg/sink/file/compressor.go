@@ -64,8 +64,11 @@ func compressFile(ctx context.Context, path, packed string, method compress.Meth
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	// Shared: NFS gives no exclusive lock of a file that is only read.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil // another program has moved the current file, and its sink still writes to it
+	} else if err != nil {
+		return fmt.Errorf("lock: %w", err)
 	}
 	err = pack(ctx, f, info, packed, method)
 	if at, missing := os.Lstat(path); err != nil || missing != nil || !os.SameFile(at, info) || at.Size() != info.Size() {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +201,24 @@ func TestCompressionThatFails(t *testing.T) {
 	s = openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	defer closeSink(t, s)
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
+}
+
+// TestCompressionBesideALock: a reader's lock of an older file does not matter. NFS gives no other lock of a file
+// that is only read.
+func TestCompressionBesideALock(t *testing.T) {
+	path := newPath(t)
+	write(t, path+".1", lines(sinktest.Events(1)))
+	reader, err := os.Open(path + ".1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close() //nolint:errcheck // nothing was written
+	if err := syscall.Flock(int(reader.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
+	defer closeSink(t, s)
+	wantUnpacked(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
 
 // TestCompressionWhileRotating holds the order of the files, and every line, while

@@ -33,9 +33,9 @@
 // background, and have its suffix after their number: path.1.gz. The current file
 // is never compressed, so that programs can follow it and the sink can cut off an incomplete
 // line. A compressed file replaces the other when it is on stable storage as a
-// whole; until then it is path.compressing. A rotation waits for the one under way. An interrupted compression starts again after a
-// crash. Files of any suffix count for maxFiles, and rotate, whatever the compression is
-// now. If an external logrotate rotates the files, let it compress them, too.
+// whole; until then it is path.compressing. A rotation waits for the one under way. An
+// interrupted compression starts again after a crash. Files of any suffix count for maxFiles,
+// and rotate, whatever the compression is now. If an external logrotate rotates the files, let it compress them, too.
 package file
 
 import (

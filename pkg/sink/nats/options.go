@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	client "github.com/nats-io/nats.go"
@@ -67,6 +68,9 @@ func (c *Config) setCredentials(o *client.Options) (err error) {
 		}
 	case a.HasToken():
 		o.Token, err = a.ReadToken()
+		if o.Token = strings.TrimSpace(o.Token); err == nil && o.Token == "" { // the library would log in without one
+			err = fmt.Errorf("read auth.token or auth.tokenFile %s: it has only white space", a.TokenFile)
+		}
 	case a.HasPassword():
 		o.User = a.Username
 		o.Password, err = a.ReadPassword()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -62,6 +63,45 @@ func TestIdleWatchGivesMemoryBack(t *testing.T) {
 		}
 		if n := cap(s.arrivals[i].memory.data); n > 1<<10 {
 			t.Errorf("an idle watch keeps %d bytes for objects", n)
+		}
+	}
+}
+
+// neighbour is a body after whose end another watch takes the large buffers that no watch uses, and writes into them.
+type neighbour struct {
+	chunks
+
+	large *sync.Pool
+}
+
+func (n *neighbour) Read(p []byte) (int, error) {
+	read, err := n.chunks.Read(p)
+	for err != nil {
+		buf, ok := n.large.Get().(*[]byte)
+		if !ok {
+			break
+		}
+		clear(*buf)
+	}
+	return read, err
+}
+
+// TestLastFrameIsItsOwn: a last frame without a newline is read from the buffer that the watch has then: a large one was
+// given back.
+func TestLastFrameIsItsOwn(t *testing.T) {
+	frame := func(rv int, filling string) string {
+		return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"name":"a","uid":"0123","resourceVersion":"%d","labels":{"x":%q}}}}`, rv, filling)
+	}
+	var large sync.Pool
+	body := &neighbour{chunks{frame(1, strings.Repeat("x", 200<<10)) + "\n" + frame(2, "")}, &large}
+	s := &stream{frames: NewNormaliser("v1", "Pod", Options{}), body: body}
+	s.window.r, s.window.max, s.window.least, s.window.large = body, maxFrame, watchRead, &large
+	for rv := range uint64(2) {
+		if _, err := s.Read(nil); err != nil {
+			t.Fatal(err)
+		}
+		if w, ok := s.object.(*Watched); !ok || w.Err != nil || w.ResourceVersion != rv+1 {
+			t.Errorf("read %+v, want revision %d", s.object, rv+1)
 		}
 	}
 }

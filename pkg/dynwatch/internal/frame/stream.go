@@ -169,9 +169,9 @@ func (s *stream) line() ([]byte, error) {
 		case errors.Is(err, errFull):
 			return nil, fmt.Errorf("read watch frame: the frame is larger than %d MiB", maxFrame>>20)
 		case errors.Is(err, io.EOF) && searched > 0:
-			return unread, io.ErrUnexpectedEOF
+			return s.window.unread(), io.ErrUnexpectedEOF
 		case err != nil:
-			return unread, err
+			return s.window.unread(), err
 		}
 	}
 }

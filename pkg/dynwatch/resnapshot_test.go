@@ -503,14 +503,25 @@ func TestResnapshotFromAWrongList(t *testing.T) {
 
 // An object cannot be emitted any more. It exists, and a consumer would drop it with the end of the re-snapshot.
 func TestResnapshotOfAnUnreadableObject(t *testing.T) {
-	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	api.unemittable("same")
-	api.put("a", "same", "")
-	r.caughtUp()
-	if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "dead letters") {
-		t.Errorf("%+v", x)
+	for name, broken := range map[string][2]string{"its state": {`"rev":`, `"rev":x`}, "its uid": {`"uid":"uid-4"`, `"uid":4`}} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			api.do(func() {
+				api.mangle = func(s string) string {
+					if strings.Contains(s, `"name":"same"`) {
+						s = strings.Replace(s, broken[0], broken[1], 1)
+					}
+					return s
+				}
+			})
+			api.put("a", "same", "")
+			r.caughtUp()
+			if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "dead letters") {
+				t.Errorf("%+v", x)
+			}
+		})
 	}
 }
 

@@ -106,6 +106,9 @@ func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed
 // takeUnreadable compares the identity of a listed object with the index.
 func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malformed) error {
 	k, e := t.listed(s, index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID})
+	if s.Repeat != 0 {
+		s.Unreadable = s.Unreadable || k.Object == decide.Same || bad.UID == "" && e != nil
+	}
 	if bad.UID == "" {
 		return nil
 	}
@@ -113,7 +116,6 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 		s.against.Note(k, listwatch.Listed{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion})
 	}
 	if s.Repeat != 0 {
-		s.Unreadable = s.Unreadable || k.Object == decide.Same
 		return nil
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})

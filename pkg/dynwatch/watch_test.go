@@ -637,6 +637,31 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	}
 }
 
+// TestLateStayThatEtcdRemembers: etcd has compacted the revision at which an object left, and not the one at which it
+// came back. That it is deleted since is no rollback.
+func TestLateStayThatEtcdRemembers(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "yes")
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	api.put("a", "x", "no")
+	api.put("a", "x", "yes")
+	api.compact()
+	api.del("a", "x")
+	api.do(func() { api.mute = false })
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101", "gap (101,104] expired state"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+	if s := r.manager.Targets()[0]; s.Epoch != 0 {
+		t.Errorf("epoch %d", s.Epoch)
+	}
+}
+
 func TestFullLogHoldsTheWatchBack(t *testing.T) {
 	api := newFakeAPI(t)
 	r := start(t, api, things())

@@ -139,7 +139,7 @@ func (t *Target) judge(ctx context.Context, a *auditRun) (diverged, skipped int,
 			refuted, err = t.refuted(ctx, d)
 		}
 		if err == nil && !refuted && d.RV != 0 && t.Index.Get(d.Namespace, d.Name) == nil {
-			_, err = t.checkReturned(ctx, d, t.Cursor)
+			_, err = t.checkReturned(ctx, d, t.Cursor, t.Cursor)
 		}
 		if err != nil {
 			return diverged, skipped, err

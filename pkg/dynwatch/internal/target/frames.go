@@ -79,7 +79,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	}
 	gone := false
 	if err == nil && op == event.Entered {
-		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), rv)
+		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), rv, 0)
 	}
 	switch {
 	case err != nil:
@@ -91,9 +91,10 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 }
 
 // missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
-// present said that it was deleted, see endGone. If etcd has compacted the state, a list and a gap follow.
+// present said that it was deleted, see endGone. A list and a gap follow, unless etcd never had the state.
 func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
-	if _, _, err := t.Source.MatchAt(ctx, id.Namespace, id.Name, rv); listwatch.Expired(err) {
+	_, there, err := t.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
+	if there || err != nil && !listwatch.Unsupported(err) {
 		return lossError{&loss{reason: reasonExpired, from: t.resume()}}
 	}
 	return nil

@@ -31,7 +31,7 @@ func (t *Target) checkHistory(ctx context.Context, c *recovery.Contradictions, a
 		}
 	}
 	for _, d := range c.Returned {
-		if _, err := t.checkReturned(ctx, d, at); err != nil {
+		if _, err := t.checkReturned(ctx, d, at, at); err != nil {
 			return err
 		}
 	}
@@ -66,21 +66,21 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	return there && t.Index.Known(e, o.UID).Contradicts(o.ResourceVersion, now), nil
 }
 
-// checkReturned returns the loss of a rollback if etcd has an object at revision at that the log says was deleted, or
-// that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Gone: etcd
-// does not have it either. A uid is never used again.
-func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at uint64) (gone bool, err error) {
+// checkReturned returns the loss of a rollback if etcd has an object that the log says was deleted until revision at, or
+// that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Etcd is
+// asked about a revision, now if it is 0. Gone: it does not have the object either. A uid is never used again.
+func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, asked uint64) (gone bool, err error) {
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
 		return false, err
 	}
-	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
+	if there, err := t.existsAt(ctx, d, asked); !there || err != nil {
 		return true, err
 	}
 	return false, t.rolledBackAt(ctx, d)
 }
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
-// that revision is gone. If not, the watch cache that listed it is wrong.
+// that is 0 or gone. If not, the watch cache that listed it is wrong.
 func (t *Target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	o, there, _, err := recovery.Confirm(ctx, t.Source, d, at)
 	return there && o.UID == d.UID, err

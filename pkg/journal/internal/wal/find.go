@@ -19,7 +19,7 @@ type found struct {
 	length   int64 // of the file
 	indexed  int64 // the size of the segment in its index file, 0 without a valid one
 	damaged  bool  // it lacks what was synced
-	// targets and named belong to the records of the index, if that was read from the records.
+	// targets and named belong to the records, if those were read.
 	targets []string
 	named   []*Named
 }
@@ -114,7 +114,7 @@ func (l *Log) inspect(f *found, verify bool) error {
 	}
 	if index != nil && (f.index == nil || f.size >= f.indexed) {
 		f.size, f.parts, f.sum = f.indexed, index.Parts, index.Sum
-		f.index, f.targets, f.named = nil, nil, nil
+		f.index = nil
 	}
 	return nil
 }
@@ -126,6 +126,7 @@ func (l *Log) scan(f *found) error {
 		return err
 	}
 	f.index, f.size = segment.NewIndex(f.Header, nil), segment.HeaderSize
+	f.targets, f.named = nil, nil
 	var shared record.Strings
 	for {
 		r, size, err := record.Parse(bytes[f.size:])

@@ -2,6 +2,7 @@ package wal_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,41 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLastBeforeDamage: if damage has taken the last record of a key, the one before it is the last one, also for the
+// target of the object and at a further start.
+func TestLastBeforeDamage(t *testing.T) {
+	const objects = 40
+	d := disktest.New(1)
+	l := open(t, d, nil)
+	for round := range 4 {
+		var err error
+		for i := range objects {
+			e := object(fmt.Sprint("n", i), event.Modified, uint64(objects*round+i+1))
+			err = errors.Join(err, l.Append(t.Context(), []event.Event{e}))
+		}
+		if err = errors.Join(err, l.Put(record.Cursor, "sink", fmt.Append(nil, round)), l.Sync(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const newest = "00000003.00000000"
+	if err := errors.Join(l.Close(t.Context()), d.Remove(newest+".idx")); err != nil {
+		t.Fatal(err)
+	}
+	d.Cut(newest+".log", len(d.Content(newest+".log"))-200)
+	for start := range 2 {
+		l = open(t, d, nil)
+		lasts, _, _ := l.Lasts(nil)
+		restored := 0
+		err := l.EachLast("core/pods", func(event.Event) { restored++ })
+		if err != nil || l.Void != (start == 0) || len(lasts) != objects || restored != objects {
+			t.Errorf("start %d: void: %t; %d last events, and %d of the target, want %d; %v", start, l.Void, len(lasts), restored, objects, err)
+		}
+		if c, _ := l.Get(record.Cursor, "sink"); string(c.Value) != "2" {
+			t.Errorf("start %d: the sink has %q", start, c.Value)
+		}
+		l.Abandon()
 	}
 }

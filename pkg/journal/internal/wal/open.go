@@ -98,7 +98,10 @@ func (l *Log) recover(verify bool) error {
 		return err
 	}
 	left, end := l.findEnd(all)
-	if err := l.loadAll(left); err != nil {
+	if err = l.loadAll(left); err == nil && verify {
+		err = l.reindex(left)
+	}
+	if err != nil {
 		return err
 	}
 	before, clean, interrupted := l.lastStart()
@@ -191,15 +194,12 @@ func (l *Log) loadAll(all []*found) error {
 func (l *Log) load(f *found) error {
 	index, targets, named := f.index, f.targets, f.named
 	if index == nil {
-		bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
-		if err != nil {
+		var err error
+		if index, targets, named, err = l.indexed(f); err != nil {
 			return err
 		}
-		if index, err = segment.ParseIndex(bytes, f.Header); err != nil {
-			return err
-		}
-		if targets, named, err = contents(index, bytes); err != nil {
-			return err
+		if f.targets != nil {
+			targets, named = f.targets, f.named // also of records that were not the last of their key
 		}
 	}
 	l.last = max(l.last, f.First-1)
@@ -211,6 +211,43 @@ func (l *Log) load(f *found) error {
 	}
 	l.add(f.file)
 	return nil
+}
+
+// reindex readies segments for new index files that have the last record of a key, and whose index file lacks its head:
+// what came behind it is lost.
+func (l *Log) reindex(all []*found) error {
+	for _, f := range all {
+		if f.index != nil {
+			continue
+		}
+		index, targets, named, err := l.indexed(f)
+		if err != nil {
+			return err
+		}
+		for i := range index.Entries {
+			e := &index.Entries[i]
+			if last := l.table.Get(e.Key); last != nil && placeOf(last) == f.place(e) && targets[i] == "" && named[i] == nil {
+				err = l.scan(f)
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexed reads the index file of a segment.
+func (l *Log) indexed(f *found) (index *segment.Index, targets []string, named []*Named, err error) {
+	bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
+	if err == nil {
+		index, err = segment.ParseIndex(bytes, f.Header)
+	}
+	if err == nil {
+		targets, named, err = contents(index, bytes)
+	}
+	return index, targets, named, err
 }
 
 // contents returns what the heads in an index file say of the entries: the targets of events, and

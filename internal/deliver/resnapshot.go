@@ -160,6 +160,7 @@ func (r *reader) stateOf(entry *journal.Entry) (event.Event, bool) {
 		return e, false
 	}
 	e.Op = event.Snapshot
+	e.DropChanges()
 	if r.objects != nil && e.Group == r.what.Begin[0].Group && e.Resource == r.what.Begin[0].Resource {
 		e.PrevResourceVersion, e.Replay = e.ResourceVersion, true
 		e.SetRun(r.what.Run)

@@ -424,6 +424,7 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 				amid[i].Op, amid[i].Name = op, fmt.Sprint("object-", i%2)
 				amid[i].UID = amid[i].Name
 				amid[i].ID = event.ObjectID(amid[i].UID, amid[i].ResourceVersion, 0)
+				amid[i].Data = []byte(`{"changed":["n"],"object":{}}`)
 			}
 			amid[2].Resource, amid[2].Target = "services", "core/services"
 			mustAppend(t, j, amid)
@@ -437,6 +438,9 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 			for i := range s.got {
 				e := &s.got[i]
 				got = append(got, fmt.Sprint(e.Op, " ", e.Name, " ", e.ResourceVersion, " ", e.Run))
+				if e.Op == event.Snapshot && e.Member(event.MemberChanged) != nil {
+					t.Errorf("a state says what has changed: %s", e.Data)
+				}
 			}
 			want := []string{"begin  9 7", "snapshot object-0 2 7", "snapshot object-1 3 7", "deleted object-1 5 0", "synced  9 7"}
 			if diff := cmp.Diff(want, got); diff != "" {

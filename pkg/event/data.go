@@ -129,6 +129,22 @@ func (e *Event) Member(name string) []byte {
 	return value
 }
 
+// DropChanges removes from Data the members that only a [Modified] event has. It makes new Data if there are any.
+func (e *Event) DropChanges() {
+	var kept []Member
+	dropped := false
+	rest := e.eachMember(func(m Member) {
+		if m.Name == MemberOld || m.Name == MemberChanged || m.Name == MemberPatch {
+			dropped = true
+		} else {
+			kept = append(kept, m)
+		}
+	})
+	if dropped && rest != nil {
+		e.Data = AddMembers(append([]byte{'{'}, rest...), kept...)
+	}
+}
+
 // eachMember calls visit for each member of [AddMembers] and returns the rest of Data.
 func (e *Event) eachMember(visit func(Member)) (rest []byte) {
 	if e.Op.Control() || !bytes.HasPrefix(e.Data, []byte("{")) {

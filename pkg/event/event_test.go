@@ -171,6 +171,25 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// TestDropChanges: only what a modified event has goes, and the bytes from before stay.
+func TestDropChanges(t *testing.T) {
+	const before = `{"oldObject":{"a":1},"changed":["a"],"patch":[],"fieldManager":{"manager":"m"},"ownerChain":[],"object":{"changed":1}}`
+	for data, want := range map[string]string{
+		before:                                   `{"fieldManager":{"manager":"m"},"ownerChain":[],"object":{"changed":1}}`,
+		`{"changed":["a"],"object":{}}`:          `{"object":{}}`,
+		`{"ownerChain":[],"object":{"patch":1}}`: `{"ownerChain":[],"object":{"patch":1}}`,
+		`{"object":{}}`:                          `{"object":{}}`,
+		`{"changed":["a"`:                        `{"changed":["a"`,
+		``:                                       ``,
+	} {
+		shared := []byte(data)
+		e := event.Event{Op: event.Snapshot, Data: shared}
+		if e.DropChanges(); string(e.Data) != want || string(shared) != data {
+			t.Errorf("%s becomes %s, want %s", shared, e.Data, want)
+		}
+	}
+}
+
 func TestObjectOfNone(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nil":      nil,

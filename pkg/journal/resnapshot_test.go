@@ -46,6 +46,30 @@ func TestChangesWithinASnapshotAreDetached(t *testing.T) {
 	}
 }
 
+// TestStatesHaveNoChanges: the last event of an object may say what it changed, which its state does not. A condition
+// on the object before would keep the state from the sink.
+func TestStatesHaveNoChanges(t *testing.T) {
+	l := newLogTest(t)
+	c := l.cursor("bus", journal.FromNow)
+	l.add("added a")
+	changed := l.event("modified a")
+	changed.Data = []byte(`{"oldObject":{"n":1},"changed":["n"],"object":{"n":2}}`)
+	l.append(changed)
+	l.read(c)
+	l.ok(c.Request(t.Context(), again(7, "core/configmaps")))
+	for _, entries := range [][]journal.Entry{l.read(c), l.read(l.cursor("new", journal.FromSnapshot))} {
+		var got []string
+		for i := range entries {
+			if e := &entries[i].Event; e.Op == event.Snapshot {
+				got = append(got, string(e.Data))
+			}
+		}
+		if diff := cmp.Diff([]string{`{"object":{"n":2}}`}, got); diff != "" {
+			t.Errorf("%v: %s", show(entries), diff)
+		}
+	}
+}
+
 // TestResnapshot: one sink gets the states of what it has passed, and the rest as it happened, before
 // the end; the others and the log get nothing.
 func TestResnapshot(t *testing.T) {

@@ -223,6 +223,7 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 	}
 	e.SetRun(s.runOf(e.Target))
 	e.Op, e.Replay = event.Snapshot, !s.first
+	e.DropChanges()
 	return e, true
 }
 

@@ -138,6 +138,7 @@ func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, 
 // repeated notes an event that may be part of a re-snapshot.
 func (r *reader) repeated(e *event.Event, admitted bool) {
 	switch {
+	case e.Redelivered: // a dead letter of an earlier attempt, whose ids are the same
 	case e.Op == event.Begin && e.Replay:
 		for _, what := range r.runner.cursor.Requests() {
 			if e.ID == what.Begin[0].ID {

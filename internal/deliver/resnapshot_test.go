@@ -479,3 +479,49 @@ func TestRemovedHistoryWithinASnapshot(t *testing.T) {
 		t.Errorf("%d states of the service, want 1: %v", states, s.ids())
 	}
 }
+
+// TestRedeliveredEndOfAResnapshot: the end of an earlier attempt may be a dead letter. If it is delivered again, the
+// re-snapshot is not at its end.
+func TestRedeliveredEndOfAResnapshot(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			writing, free := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+				once.Do(func() {
+					close(writing)
+					<-free
+				})
+				return len(batch), nil
+			}}
+			g := start(t, withObjects(t, 500), s, func(o *deliver.Options) { o.Lanes = lanes })
+			done := make(chan error, 1)
+			go func() {
+				_, err := g.Resnapshot(t.Context(), again(7))
+				done <- err
+			}()
+			<-writing
+			inserted := make(chan error, 1)
+			go func() {
+				letter := again(7).End[0]
+				letter.Redelivered = true
+				_, err := g.Insert(t.Context(), letter)
+				inserted <- err
+			}()
+			<-time.After(20 * time.Millisecond) // the letter is there before the rest is read
+			close(free)
+			if err := <-inserted; err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the re-snapshot does not end")
+			}
+			g.drain(t, time.Minute)
+		})
+	}
+}

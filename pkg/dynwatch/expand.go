@@ -94,6 +94,9 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	m.converging.Unlock()
 	e.notes.Forget(&wanted.Set)
 	if len(wanted.Patterns) == 0 {
+		m.converging.Lock()
+		e.catalog = nil // it grows old: notices are for nobody
+		m.converging.Unlock()
 		return nil
 	}
 	var failed error

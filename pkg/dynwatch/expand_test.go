@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -444,4 +445,22 @@ func TestWildcardOfALostJournal(t *testing.T) {
 	r.begin(dynwatch.Resource{Group: "example.com", Resource: "*"})
 	r.eventually("the deletion", func() bool { return count(r.log.all()[before:], event.Deleted) == 1 })
 	r.targets("example.com/toys")
+}
+
+// TestWildcardReturns: what was installed while there was no wildcard is known to one that is applied later.
+func TestWildcardReturns(t *testing.T) {
+	wild := dynwatch.Resource{Group: "example.com", Resource: "*"}
+	pods := dynwatch.Resource{Resource: "pods"}
+	r := startWild(t, usual(), wild)
+	r.targets("example.com/services", "example.com/things")
+	if err := r.manager.Apply([]dynwatch.Resource{pods}); err != nil {
+		t.Fatal(err)
+	}
+	r.targets("core/pods")
+	r.api.install("example.com", resource("toys", "Toy"))
+	time.Sleep(3 * time.Second) // nothing asks any more because of it
+	if err := r.manager.Apply([]dynwatch.Resource{wild}); err != nil {
+		t.Fatal(err)
+	}
+	r.targets("example.com/services", "example.com/things", "example.com/toys")
 }

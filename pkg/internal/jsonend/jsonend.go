@@ -95,7 +95,7 @@ func nested(data []byte, i int) int {
 // Decode returns the text of a JSON string with its quotes, and false for any other value. It
 // aliases value if that has no escapes.
 func Decode(value []byte) ([]byte, bool) {
-	if len(value) == 0 || value[0] != '"' {
+	if len(value) < 2 || value[0] != '"' {
 		return nil, false
 	}
 	if bytes.IndexByte(value, '\\') < 0 {

@@ -140,7 +140,7 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s: %q, %v", value, got, ok)
 		}
 	}
-	for _, value := range []string{"1", "{}", "null", ""} {
+	for _, value := range []string{"1", "{}", "null", "", `"`} {
 		if _, ok := jsonend.Decode([]byte(value)); ok {
 			t.Errorf("%s is no text", value)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -22,11 +21,10 @@ const (
 	AcceptIdentities = acceptMetaList + "," + acceptFull
 )
 
-// NewRESTClient returns the client for dynamic.New whose watches deliver
-// [*Watched] (ERROR frames: [*metav1.Status]), and whose GETs and errors are those
-// of the ordinary dynamic client. Of config it takes the server's address and the
-// handler of warnings; all else (TLS, credentials, user agent, DisableCompression)
-// is httpClient's. With metadataOnly the server is asked for PartialObjectMetadata.
+// NewRESTClient returns a client for watches and streamed lists: its watches deliver
+// [*Watched] (ERROR frames: [*metav1.Status]), and its errors are those of client-go. Of
+// config it takes the server's address and the handler of warnings; all else (TLS,
+// credentials, user agent, DisableCompression) is httpClient's. With metadataOnly the server is asked for PartialObjectMetadata.
 //
 // There is no rate limit, and a request that fails with Retry-After is not sent
 // again behind the caller's back, as client-go's ten times: the error says when,
@@ -37,7 +35,7 @@ func NewRESTClient(config *rest.Config, httpClient *http.Client, n *Normaliser, 
 		return nil, fmt.Errorf("read address of the API server: %w", err)
 	}
 	own := *cmp.Or(httpClient, &http.Client{})
-	own.Transport = &transport{next: cmp.Or(own.Transport, http.DefaultTransport), base: strings.TrimSuffix(base.Path, "/"), metadataOnly: metadataOnly}
+	own.Transport = &transport{next: cmp.Or(own.Transport, http.DefaultTransport), metadataOnly: metadataOnly}
 	client, err := rest.NewRESTClient(base, "", rest.ClientContentConfig{
 		AcceptContentTypes: acceptFull,
 		ContentType:        runtime.ContentTypeJSON,
@@ -74,22 +72,21 @@ func (c *restClient) Verb(verb string) *rest.Request {
 // are compressed.
 type transport struct {
 	next         http.RoundTripper
-	base         string // of the paths, without a slash at its end
 	metadataOnly bool
 }
 
 // RoundTrip sends one request.
 //
-// Which metadata kind to ask for depends on the request. Naming both kinds does
+// Which metadata kind to ask for depends on the request, a list or a watch. Naming both kinds does
 // not work: the API server takes the first one for which it knows the transform,
 // without a look at the request, and then answers a list with 406 or a watch with
 // full objects.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.metadataOnly {
 		r = r.Clone(r.Context())
-		accept := acceptMetadata
-		if isList(strings.TrimPrefix(r.URL.Path, t.base)) && !r.URL.Query().Has("watch") {
-			accept = acceptMetaList
+		accept := acceptMetaList
+		if r.URL.Query().Has("watch") {
+			accept = acceptMetadata
 		}
 		r.Header.Set("Accept", accept)
 	}
@@ -102,22 +99,4 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("the response is compressed (%s), and informd did not request that: disable compression of responses in the proxy before the API server", e)
 	}
 	return resp, nil
-}
-
-// isList reports whether a path of the API names a collection:
-// /api/v1/pods, /apis/apps/v1/namespaces/shop/deployments.
-func isList(path string) bool {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	version := 1
-	if parts[0] == "apis" {
-		version = 2
-	}
-	if len(parts) <= version {
-		return false
-	}
-	parts = parts[version+1:]
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[2:]
-	}
-	return len(parts) == 1
 }

@@ -8,14 +8,12 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // negotiator hands client-go the decoders for what the server sends: our own for
-// watches, a new set for each, and the ordinary decoded ones for the rest (a GET,
-// an error's Status).
+// watches, a new set for each, and one for the Status of an error. All else is read as a stream.
 type negotiator struct {
 	frames *Normaliser
 	// large are the buffers for large frames that no watch uses now.
@@ -24,7 +22,7 @@ type negotiator struct {
 
 // Encoder returns the encoder of request bodies. informd sends none.
 func (n *negotiator) Encoder(string, map[string]string) (runtime.Encoder, error) {
-	return unstructured.UnstructuredJSONScheme, nil
+	return nil, errReadOnly
 }
 
 // Decoder returns the decoder of whole responses.
@@ -92,21 +90,16 @@ func (d objectDecoder) Decode([]byte, *schema.GroupVersionKind, runtime.Object) 
 	return object, nil, nil
 }
 
-// resultDecoder decodes whole responses: a Status as [*metav1.Status], which is
-// what client-go makes its errors of, all else as unstructured.
+// resultDecoder decodes a Status as [*metav1.Status], which is what client-go makes its errors of.
 type resultDecoder struct{}
 
-func (resultDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	var meta metav1.TypeMeta
-	if err := json.Unmarshal(data, &meta); err != nil {
-		return nil, nil, fmt.Errorf("decode response: %w", err)
-	}
-	if meta.Kind != "Status" {
-		return unstructured.UnstructuredJSONScheme.Decode(data, defaults, into)
-	}
+func (resultDecoder) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	var s metav1.Status
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, nil, fmt.Errorf("decode response: %w", err)
+	}
+	if s.Kind != "Status" {
+		return nil, nil, fmt.Errorf("decode response: the answer has kind %q", s.Kind)
 	}
 	kind := s.GroupVersionKind()
 	return &s, &kind, nil

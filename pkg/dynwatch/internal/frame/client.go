@@ -21,10 +21,11 @@ const (
 	AcceptIdentities = acceptMetaList + "," + acceptFull
 )
 
-// NewRESTClient returns a client for watches and streamed lists: its watches deliver
+// NewRESTClient returns the client for dynamic.New and for streamed lists: its watches deliver
 // [*Watched] (ERROR frames: [*metav1.Status]), and its errors are those of client-go. Of
 // config it takes the server's address and the handler of warnings; all else (TLS,
-// credentials, user agent, DisableCompression) is httpClient's. With metadataOnly the server is asked for PartialObjectMetadata.
+// credentials, user agent, DisableCompression) is httpClient's. With metadataOnly the server is
+// asked for PartialObjectMetadata.
 //
 // There is no rate limit, and a request that fails with Retry-After is not sent
 // again behind the caller's back, as client-go's ten times: the error says when,

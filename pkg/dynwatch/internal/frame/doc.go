@@ -3,7 +3,7 @@
 // structs. Package dynwatch is its only caller.
 //
 // A [Normaliser] validates and normalises one object in one pass. [NewRESTClient] puts it
-// under client-go's REST client, so that a watch delivers [Watched] values instead of
+// under client-go's dynamic client, so that a watch delivers [Watched] values instead of
 // unstructured objects. [ReadList] feeds it with the items of a list of any length in
 // constant memory.
 //

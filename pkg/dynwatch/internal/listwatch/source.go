@@ -117,7 +117,7 @@ func New(of Resource, o Options) (*Source, error) {
 	return s, nil
 }
 
-// request is one for a list, or for a watch, with options.
+// request is one for a list with options.
 func (s *Source) request(client rest.Interface, namespace string, o *metav1.ListOptions) *rest.Request {
 	gvr := s.Resource.GVR
 	path := []string{"/apis", gvr.Group, gvr.Version}

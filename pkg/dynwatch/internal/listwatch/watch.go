@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
@@ -35,7 +37,6 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
 	options := s.Resource.selected(metav1.ListOptions{
-		Watch:               true,
 		ResourceVersion:     strconv.FormatUint(rv, 10),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
@@ -43,7 +44,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	refused := false
 	if !fresh && !s.Resource.MetadataOnly && s.Clients.TakeSlot(ctx) {
 		traced, gather := s.Clients.Bursts(g.Context)
-		w, err := s.request(s.apart, s.Resource.Namespace, &options).Watch(traced)
+		w, err := s.open(traced, s.apart, options)
 		if err == nil {
 			gather()
 			return w, nil
@@ -53,7 +54,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 			return nil, s.NoteWatch(ctx, rv, fmt.Errorf("watch: %w", g.Explain(err)))
 		}
 	}
-	w, err := s.request(client, s.Resource.Namespace, &options).Watch(g.Context)
+	w, err := s.open(g.Context, client, options)
 	if err == nil && refused {
 		s.Clients.Share()
 	}
@@ -62,4 +63,9 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		return nil, s.NoteWatch(ctx, rv, fmt.Errorf("watch: %w", g.Explain(err)))
 	}
 	return w, nil
+}
+
+// open opens a watch with client-go's dynamic client.
+func (s *Source) open(ctx context.Context, over rest.Interface, o metav1.ListOptions) (watch.Interface, error) {
+	return dynamic.New(over).Resource(s.Resource.GVR).Namespace(s.Resource.Namespace).Watch(ctx, o)
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 )
@@ -23,23 +24,40 @@ const (
 	firstPiece = 512
 )
 
-// place is where an entry's text is: namespace, name and uid, by their lengths.
-type place struct {
-	piece, offset        uint32
-	namespace, name, uid uint32
-}
+// place is where an entry's text is: the lengths of namespace, name and uid as varints, then these.
+type place struct{ piece, offset uint32 }
 
-func (p place) len() int { return int(p.namespace) + int(p.name) + int(p.uid) }
+// split returns the text at a place as a whole, and its parts.
+func split(pieces []string, p place) (whole, namespace, name, uid string) {
+	text := pieces[p.piece][p.offset:]
+	at, lens := 0, [3]int{}
+	for i := range lens {
+		n, size := binary.Uvarint([]byte(text[at:min(at+binary.MaxVarintLen64, len(text))]))
+		lens[i], at = int(n), at+size //nolint:gosec // a length of before
+	}
+	rest := text[at:]
+	end := lens[0] + lens[1]
+	return text[:at+end+lens[2]], rest[:lens[0]], rest[lens[0]:end], rest[end : end+lens[2]]
+}
 
 // add writes an object's names.
 func (t *texts) add(id ID) place {
-	p := place{namespace: uint32(len(id.Namespace)), name: uint32(len(id.Name)), uid: uint32(len(id.UID))}
-	t.live += p.len()
-	return t.write(p, id.Namespace, id.Name, id.UID)
+	parts := [...]string{id.Namespace, id.Name, id.UID}
+	var lens [len(parts) * binary.MaxVarintLen64]byte
+	head := lens[:0]
+	for _, part := range parts {
+		head = binary.AppendUvarint(head, uint64(len(part)))
+	}
+	p, size := t.write(string(head), parts[0], parts[1], parts[2])
+	t.live += size
+	return p
 }
 
 // remove counts a text as removed.
-func (t *texts) remove(p place) { t.live -= p.len() }
+func (t *texts) remove(p place) {
+	whole, _, _, _ := split(t.pieces, p)
+	t.live -= len(whole)
+}
 
 // wasteful reports whether it is time to move the rest together.
 func (t *texts) wasteful() bool { return t.size > 2*t.live+8*firstPiece }
@@ -51,44 +69,51 @@ func (t *texts) begin() {
 }
 
 func (t *texts) move(p place) place {
-	return t.write(p, t.old[p.piece][p.offset:int(p.offset)+p.len()])
+	whole, _, _, _ := split(t.old, p)
+	p, _ = t.write(whole)
+	return p
 }
 
 func (t *texts) end() { t.old = nil }
 
-// write writes the parts, whose length together is that of p, and returns their place.
-func (t *texts) write(p place, parts ...string) place {
-	n := p.len()
-	if t.last == nil || t.last.Cap()-t.last.Len() < n {
+// write writes the parts and returns their place, and their size together.
+func (t *texts) write(parts ...string) (p place, size int) {
+	for _, part := range parts {
+		size += len(part)
+	}
+	if t.last == nil || t.last.Cap()-t.last.Len() < size {
 		t.last = new(strings.Builder)
-		t.last.Grow(max(n, min(max(t.size, firstPiece), pieceSize)))
+		t.last.Grow(max(size, min(max(t.size, firstPiece), pieceSize)))
 		t.pieces = append(t.pieces, "")
 	}
-	p.piece, p.offset = uint32(len(t.pieces)-1), uint32(t.last.Len())
+	p = place{uint32(len(t.pieces) - 1), uint32(t.last.Len())}
 	for _, part := range parts {
 		t.last.WriteString(part)
 	}
 	t.pieces[p.piece] = t.last.String()
-	t.size += n
-	return p
+	t.size += size
+	return p, size
 }
 
 func (t *texts) namespace(p place) string {
-	return t.pieces[p.piece][p.offset : p.offset+p.namespace]
+	_, namespace, _, _ := split(t.pieces, p)
+	return namespace
 }
 
 func (t *texts) name(p place) string {
-	return t.pieces[p.piece][p.offset+p.namespace : p.offset+p.namespace+p.name]
+	_, _, name, _ := split(t.pieces, p)
+	return name
 }
 
 func (t *texts) uid(p place) string {
-	return t.pieces[p.piece][p.offset+p.namespace+p.name : int(p.offset)+p.len()]
+	_, _, _, uid := split(t.pieces, p)
+	return uid
 }
 
 // is reports whether a text is of that name.
 func (t *texts) is(p place, namespace, name string) bool {
-	return int(p.namespace) == len(namespace) && int(p.name) == len(name) &&
-		t.namespace(p) == namespace && t.name(p) == name
+	_, n, m, _ := split(t.pieces, p)
+	return n == namespace && m == name
 }
 
 // uuidLen is the length of a UUID's text, with hyphens at 8, 13, 18 and 23.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -58,24 +57,10 @@ informd run --once -c config.yaml        # delivers the objects that exist, then
 	return cmd
 }
 
-// These trade CPU for memory: little of what informd allocates lives long, and the
-// collector's usual 100 would let it take twice as much. With a memory journal next to
-// nothing is allocated, and what the journal has is no reason to collect later.
-const (
-	gcPercent       = 50
-	gcPercentMemory = 30
-)
-
 // runDaemon runs until the first SIGTERM or interrupt, then drains; the second
 // one ends it at once. SIGHUP reloads the config.
 func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
-	if os.Getenv("GOGC") == "" {
-		percent := gcPercent
-		if o.Config.Journal.Type == config.JournalMemory {
-			percent = gcPercentMemory
-		}
-		debug.SetGCPercent(percent)
-	}
+	limitGarbage()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	now, abandon := context.WithCancelCause(context.WithoutCancel(ctx))

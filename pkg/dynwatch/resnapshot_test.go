@@ -467,6 +467,37 @@ func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
 	}
 }
 
+// TestResnapshotWhileANamespaceLeaves: a namespace no longer matches, and its objects leave once the watch has come so
+// far. It matches again before that. A consumer must not have dropped the objects in between.
+func TestResnapshotWhileANamespaceLeaves(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.do(func() {
+		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			of := strings.Contains(r.URL.Path, "/namespaces/team-a/") && !byName(r)
+			if of {
+				writeStatus(w, 400, "BadRequest", "no list of a namespace")
+			}
+			return of
+		}
+	})
+	api.put("", "team-a", "no")
+	r.eventually("a list of the namespace", func() bool { return api.requestsWith("/namespaces/team-a/") > 0 })
+	n := len(r.log.all())
+	outcome := r.resnapshotLater()
+	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
+	<-time.After(100 * time.Millisecond) // for a list that counts
+	api.do(func() { api.refuse = nil })
+	api.put("", "team-a", "yes")
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 1 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}
+
 // A wrong watch cache shows a deleted object, which is not announced, and lacks one that exists: a consumer would
 // drop it, so the list does not count.
 func TestResnapshotFromAWrongList(t *testing.T) {

@@ -124,7 +124,8 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error 
 		return errDiffers
 	}
 	for e := range t.Index.All() {
-		if e.RV > rv && e.Run != s.Run { // the list lacks it, or has one of its name from before
+		// The list lacks it, or has one of its name from before; or its namespace leaves, and may match again before.
+		if e.Run != s.Run && (e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
 			return errDiffers
 		}
 	}

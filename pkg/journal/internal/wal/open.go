@@ -213,13 +213,14 @@ func (l *Log) load(f *found) error {
 	return nil
 }
 
-// reindex readies segments for new index files that have the last record of a key, and whose index file lacks its head:
-// what came behind it is lost.
+// reindex writes index files again that lack the head of a record that is the last of its key, as what came behind it is
+// lost.
 func (l *Log) reindex(all []*found) error {
 	for _, f := range all {
 		if f.index != nil {
 			continue
 		}
+		l.synced = place{segment: all[len(all)-1].Number} // the last segment may not be synced
 		index, targets, named, err := l.indexed(f)
 		if err != nil {
 			return err
@@ -227,7 +228,9 @@ func (l *Log) reindex(all []*found) error {
 		for i := range index.Entries {
 			e := &index.Entries[i]
 			if last := l.table.Get(e.Key); last != nil && placeOf(last) == f.place(e) && targets[i] == "" && named[i] == nil {
-				err = l.scan(f)
+				if err = l.scan(f); err == nil {
+					err = unlessFull(l.seal(f.file))
+				}
 				break
 			}
 		}

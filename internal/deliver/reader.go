@@ -40,9 +40,10 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 			}
 			wait = ctx // what is wanted is there: read on without the idle context
 		}
-		asked := r.runner.requests.interruptible(wait)
+		asked, end := r.runner.requests.interruptible(wait)
 		entries, err := r.runner.cursor.Read(asked, maxBatchEvents)
 		interrupted := asked.Err() != nil && wait.Err() == nil
+		end()
 		switch {
 		case err == nil:
 			t.over()

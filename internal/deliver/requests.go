@@ -26,18 +26,16 @@ type requests struct {
 	inserting chan struct{}
 
 	mu sync.Mutex
-	// reading is the context of reads, within that which it was made of, and wake ends
-	// it, and so the read under way; nil before the first.
-	reading, within context.Context //nolint:containedctx // one for many reads
-	wake            context.CancelFunc
-	insertion       *insertion // nil if there is none
+	// wake ends the read under way.
+	wake      context.CancelFunc
+	insertion *insertion // nil if there is none
 	// wanted are the changes that are to be made, in order; pressed is closed while there are any.
 	wanted  []func(ctx context.Context)
 	pressed chan struct{}
 }
 
 func newRequests() *requests {
-	return &requests{inserting: make(chan struct{}, 1), pressed: make(chan struct{})}
+	return &requests{inserting: make(chan struct{}, 1), wake: func() {}, pressed: make(chan struct{})}
 }
 
 // insertion is an event that is to be delivered between those of the journal.
@@ -119,7 +117,7 @@ func (q *requests) insert(one *insertion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.insertion = one
-	q.interruptNow()
+	q.wake()
 }
 
 // withdraw removes an event that is not on its way.
@@ -145,30 +143,18 @@ func (q *requests) want(change func(ctx context.Context)) {
 		close(q.pressed)
 	}
 	q.wanted = append(q.wanted, change)
-	q.interruptNow()
+	q.wake()
 }
 
-// interruptNow ends the read under way. The caller holds the lock.
-func (q *requests) interruptNow() {
-	if q.wake != nil {
-		q.wake()
-	}
-}
-
-// interruptible returns ctx, which also ends when a request comes: for reads, until it
-// has ended. There is one at a time, so that not every read makes one.
-func (q *requests) interruptible(ctx context.Context) context.Context {
+// interruptible returns ctx for a read, which also ends when a request comes. The caller calls end after the read.
+func (q *requests) interruptible(ctx context.Context) (asked context.Context, end context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.reading == nil || q.within != ctx || q.reading.Err() != nil {
-		q.interruptNow()
-		q.within = ctx
-		q.reading, q.wake = context.WithCancel(ctx)
-	}
+	asked, q.wake = context.WithCancel(ctx)
 	if q.insertion != nil && !q.insertion.taken || len(q.wanted) > 0 {
 		q.wake()
 	}
-	return q.reading
+	return asked, q.wake
 }
 
 // inserted takes the event to deliver.

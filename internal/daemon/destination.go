@@ -224,7 +224,7 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 func (d *destinations) refill(ctx context.Context, resource, name string) error {
 	p := d.pipeline
 	if p.store.Durable {
-		_, err := d.operator.resnapshotTo(ctx, p, resource, name, (*deliver.Runner).Refill)
+		_, err := d.operator.resnapshotTo(ctx, p, resource, name, deliver.Forever)
 		if errors.Is(err, dynwatch.ErrNotListed) {
 			err = fmt.Errorf("%w: %w", errTargets, err)
 		}

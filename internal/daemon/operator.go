@@ -15,7 +15,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
-	"github.com/informd/informd/pkg/journal"
 )
 
 // operator does what is asked of the running pipeline. It implements
@@ -26,6 +25,8 @@ const (
 	// rewindTimeout bounds the wait for a sink that goes back: for one that does not
 	// return from a write although it was told to, or for a journal that does not answer.
 	rewindTimeout = 30 * time.Second
+	// pendingAfter is how long a re-snapshot waits for a sink that is down.
+	pendingAfter = 15 * time.Second
 )
 
 var errNotOpen = errors.New("the journal is not open yet")
@@ -178,7 +179,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 		return nil, err
 	}
 	if sink != "" {
-		return o.resnapshotTo(ctx, p, resource, sink, (*deliver.Runner).Resnapshot)
+		return o.resnapshotTo(ctx, p, resource, sink, pendingAfter)
 	}
 	results, err := p.manager.Resnapshot(ctx, resource)
 	if err != nil {
@@ -194,12 +195,9 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	return outcomes, nil
 }
 
-// resnapshotMethod is Resnapshot or Refill of a runner.
-type resnapshotMethod func(*deliver.Runner, context.Context, journal.Resnapshot) (map[string]int, error)
-
 // resnapshotTo has one sink get what the journal has, which asks nothing of the API
 // server. The sink logs the outcome.
-func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string, method resnapshotMethod) ([]admin.Resnapshot, error) {
+func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string, patience time.Duration) ([]admin.Resnapshot, error) {
 	r, err := o.sink(sink)
 	if err != nil {
 		return nil, err
@@ -210,7 +208,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	}
 	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", what.Run), ""
 	logger.Info("re-snapshot started")
-	objects, err := method(r.Runner, ctx, what)
+	objects, err := r.Resnapshot(ctx, what, patience)
 	switch {
 	case errors.Is(err, deliver.ErrPending):
 		logger.Info("re-snapshot pending until the sink works")

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pendingAfter is how long a request waits for a sink that is down.
-	pendingAfter = 15 * time.Second
+	// Forever is the patience of a [Runner.Resnapshot] that waits until the destination has the objects.
+	Forever time.Duration = math.MaxInt64
 	// maxScheduled bounds the re-snapshots of a schedule that are not complete. So requests have a place, too.
 	maxScheduled = journal.MaxRequests / 2
 )
@@ -65,21 +65,6 @@ func resourceOf(what journal.Resnapshot) string {
 	return event.GroupOrCore(first.Group) + "/" + first.Resource
 }
 
-// Resnapshot has the sink deliver the states of objects again, between what comes from
-// the journal anyway, and returns how many of each target that were when the sink is
-// done with all of it. One is made at a time, the others wait. If ctx ends before, or the
-// sink, the request stays: a sink that is replaced meanwhile begins it again, and so does
-// another process if the journal outlives this one, under the same ids. A sink that stays down is not waited for: [ErrPending].
-func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
-	return r.resnapshotWithin(ctx, what, pendingAfter)
-}
-
-// Refill is [Runner.Resnapshot] for a destination that lacks objects. It waits for a sink that is
-// down as well: when it returns without an error, the destination has them.
-func (r *Runner) Refill(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
-	return r.resnapshotWithin(ctx, what, math.MaxInt64)
-}
-
 // Repeat is [Runner.Resnapshot] for a schedule: it does not wait, and asks for nothing while an earlier one of the
 // resource is not complete, or too many are not.
 func (r *Runner) Repeat(ctx context.Context, what journal.Resnapshot) {
@@ -105,8 +90,13 @@ func (r *Runner) request(ctx context.Context, what journal.Resnapshot) error {
 	return nil
 }
 
-// resnapshotWithin waits for a sink that is down for some time.
-func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, limit time.Duration) (objects map[string]int, err error) {
+// Resnapshot has the sink deliver the states of objects again, between what comes from
+// the journal anyway, and returns how many of each target that were when the sink is
+// done with all of it. One is made at a time, the others wait. If ctx ends before, or the
+// sink, the request stays: a sink that is replaced meanwhile begins it again, and so does
+// another process if the journal outlives this one, under the same ids. If the sink stays down
+// for as long as patience, the error is [ErrPending].
+func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot, patience time.Duration) (objects map[string]int, err error) {
 	wrap := func(err error) error { return fmt.Errorf("sink %s: %w", r.options.Name, err) }
 	done := r.resnapshots.wait(what.Run)
 	defer r.resnapshots.answer(what.Run, nil)
@@ -129,7 +119,7 @@ func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, 
 		if down += time.Second; s.State == Running {
 			down = 0
 		}
-		if down >= limit {
+		if down >= patience {
 			return nil, wrap(fmt.Errorf("%w: the sink is %s: %s", ErrPending, s.State, s.LastError))
 		}
 	}

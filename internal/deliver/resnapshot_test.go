@@ -19,6 +19,9 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
+// patience is that of the operator's requests.
+const patience = 15 * time.Second
+
 // withObjects is a journal whose sink "out" has had a number of objects.
 func withObjects(t *testing.T, n int) realJournal {
 	t.Helper()
@@ -107,7 +110,7 @@ func TestResnapshot(t *testing.T) {
 			var all sync.WaitGroup
 			for run := range uint64(3) {
 				all.Go(func() {
-					objects, err := g.Resnapshot(t.Context(), again(run+1))
+					objects, err := g.Resnapshot(t.Context(), again(run+1), patience)
 					if err != nil || !maps.Equal(objects, map[string]int{"core/pods": 100}) {
 						t.Errorf("Resnapshot: %v, %v", objects, err)
 					}
@@ -136,14 +139,14 @@ func TestResnapshotThroughARoute(t *testing.T) {
 			g := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
 				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
 			})
-			objects, err := g.Resnapshot(t.Context(), again(1))
+			objects, err := g.Resnapshot(t.Context(), again(1), patience)
 			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
 				t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
 			}
 			left := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
 				o.Name, o.Lanes, o.Route = "left", lanes, route(t, true, deliver.Match{Resource: "secrets"})
 			})
-			if objects, err := left.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 0 {
+			if objects, err := left.Resnapshot(t.Context(), again(2), patience); err != nil || objects["core/pods"] != 0 {
 				t.Errorf("Resnapshot of what the route leaves out: %v, %v", objects, err)
 			}
 			g.drain(t, time.Minute)
@@ -177,7 +180,7 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 			}
 			done := make(chan outcome, 1)
 			go func() {
-				objects, err := g.Resnapshot(t.Context(), again(1))
+				objects, err := g.Resnapshot(t.Context(), again(1), patience)
 				done <- outcome{objects, err}
 			}()
 			<-hang
@@ -210,21 +213,21 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	<-held
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { _, err := g.Resnapshot(ctx, again(1)); ended <- err }()
+	go func() { _, err := g.Resnapshot(ctx, again(1), patience); ended <- err }()
 	until(t, "the request is accepted", func() bool { return len(g.Status().Resnapshots) == 1 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Resnapshot: %v", err)
 	}
 	close(free)
-	if objects, err := g.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 11 {
+	if objects, err := g.Resnapshot(t.Context(), again(2), patience); err != nil || objects["core/pods"] != 11 {
 		t.Errorf("the next one: %v, %v", objects, err)
 	}
 	if n, ended := ofRun(s, 1); n != 11 || !ended {
 		t.Errorf("%d objects of the one that nobody waits for, ended: %t", n, ended)
 	}
 	g.drain(t, time.Minute)
-	if _, err := g.Resnapshot(t.Context(), again(3)); err == nil {
+	if _, err := g.Resnapshot(t.Context(), again(3), patience); err == nil {
 		t.Error("a sink that has ended takes a request")
 	}
 }
@@ -237,7 +240,7 @@ func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
 		s := whenUp(&up)
 		g := start(t, withObjects(t, 10), s, func(o *deliver.Options) { lanes(o); o.Name = "new" })
 		made := make(chan error, 1)
-		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
+		go func() { _, err := g.Resnapshot(t.Context(), again(1), deliver.Forever); made <- err }()
 		<-time.After(time.Hour)
 		if diff := cmp.Diff([]uint64{1}, g.pending()); diff != "" || len(made) > 0 {
 			t.Errorf("pending during the first snapshot (-want +got):\n%s", diff)
@@ -260,10 +263,10 @@ func TestRefill(t *testing.T) {
 		s := whenUp(&works)
 		g := start(t, withObjects(t, 10), s, lanes)
 		made := make(chan error, 1)
-		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
+		go func() { _, err := g.Resnapshot(t.Context(), again(1), deliver.Forever); made <- err }()
 		<-time.After(time.Hour)
 		if len(made) > 0 {
-			t.Error("Refill returned while the sink is down")
+			t.Error("Resnapshot returned while the sink is down")
 		}
 		works.Store(true)
 		if err := <-made; err != nil {
@@ -286,7 +289,7 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 	g := start(t, withObjects(t, 10), s, nil)
 	result := make(chan error, 1)
 	go func() {
-		objects, err := g.Resnapshot(t.Context(), again(1))
+		objects, err := g.Resnapshot(t.Context(), again(1), patience)
 		if err == nil {
 			err = fmt.Errorf("no error, %v", objects)
 			result <- err
@@ -342,7 +345,7 @@ func TestRepeatLeavesRoom(t *testing.T) {
 	accepted := len(g.pending())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Resnapshot(ctx, again(1000)); !errors.Is(err, context.Canceled) {
+	if _, err := g.Resnapshot(ctx, again(1000), patience); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request: %v", err)
 	}
 	if n := len(g.pending()); accepted == 0 || n != accepted+1 {
@@ -360,7 +363,7 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	g := start(t, j, whenUp(new(atomic.Bool)), nil)
 	results := make(chan error, 2)
 	for run := range uint64(2) {
-		go func() { _, err := g.Resnapshot(t.Context(), again(run+1)); results <- err }()
+		go func() { _, err := g.Resnapshot(t.Context(), again(run+1), patience); results <- err }()
 		until(t, "the request is durable", func() bool { return len(g.pending()) == int(run)+1 })
 	}
 	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
@@ -497,7 +500,7 @@ func TestRedeliveredEndOfAResnapshot(t *testing.T) {
 			g := start(t, withObjects(t, 500), s, func(o *deliver.Options) { o.Lanes = lanes })
 			done := make(chan error, 1)
 			go func() {
-				_, err := g.Resnapshot(t.Context(), again(7))
+				_, err := g.Resnapshot(t.Context(), again(7), patience)
 				done <- err
 			}()
 			<-writing

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -135,14 +134,10 @@ func cut(text []byte) (value, behind []byte) {
 	return bytes.TrimRight(text[:end], " \t\r\n"), text[end:]
 }
 
-// unquote returns the text of a JSON string.
+// unquote returns the text of a JSON string, and what is none as it is.
 func unquote(quoted []byte) string {
-	if len(quoted) > 1 && bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
+	if text, ok := jsonend.Decode(quoted); ok {
+		return string(text)
 	}
-	var text string
-	if json.Unmarshal(quoted, &text) != nil {
-		return string(quoted)
-	}
-	return text
+	return string(quoted)
 }

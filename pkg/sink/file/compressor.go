@@ -31,7 +31,7 @@ func startCompressor(l *log, method compress.Method) *compressor {
 	go func() {
 		defer close(c.done)
 		defer end()
-		for i := l.maxFiles - 1; i > 0 && ctx.Err() == nil && !c.rest.Load(); i-- {
+		for i := 1; i < l.maxFiles && ctx.Err() == nil && !c.rest.Load(); i++ {
 			if err := compressFile(ctx, l.numbered(i), l.path+unfinished, method); err != nil && ctx.Err() == nil {
 				l.logger.Warn("older file not compressed; retrying at the next rotation", "path", l.numbered(i), "err", err)
 			}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -264,6 +265,10 @@ func TestRotationWaitsForOneFile(t *testing.T) {
 	mustWrite(t, s, events[1:])
 	if len(packed) == older {
 		t.Errorf("the rotation has waited for %d files", older)
+	}
+	// From the newest: the oldest is the next to be removed.
+	if len(packed) > 0 && !slices.Contains(packed, path+".2.gz") {
+		t.Errorf("compressed before the rotation: %q, without the newest", packed)
 	}
 }
 

@@ -212,13 +212,6 @@ func (p *pretty) paint(dst []byte, colour, text string) []byte {
 // instead of showing: control characters, invisible and bidirectional format
 // characters, bytes that are not UTF-8, and the backslash itself.
 func visible(s string) string {
-	clean := true
-	for _, r := range s {
-		clean = clean && r != '\\' && r != utf8.RuneError && strconv.IsPrint(r)
-	}
-	if clean {
-		return s
-	}
 	quoted := strconv.Quote(s)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

@@ -33,7 +33,7 @@ func split(pieces []string, p place) (whole, namespace, name, uid string) {
 	at, lens := 0, [3]int{}
 	for i := range lens {
 		n, size := binary.Uvarint([]byte(text[at:min(at+binary.MaxVarintLen64, len(text))]))
-		lens[i], at = int(n), at+size //nolint:gosec // a length of before
+		lens[i], at = int(n), at+size
 	}
 	rest := text[at:]
 	end := lens[0] + lens[1]

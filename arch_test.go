@@ -100,7 +100,7 @@ func arrows() map[string]arrow {
 	return map[string]arrow{
 		"internal":      {except: parts(), only: []string{}},
 		"pkg/event":     {only: ours("pkg/event", "pkg/internal")},
-		"pkg/internal":  {only: []string{}},
+		"pkg/internal":  {only: ours("pkg/internal", "pkg/fieldpath", "internal/search")},
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
 			except: ours("pkg/journal/journaltest"),

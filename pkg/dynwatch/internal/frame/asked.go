@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // maxOwner bounds the texts of a controller, in bytes. They are kept for as long as the

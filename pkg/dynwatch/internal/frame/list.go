@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // ListMeta is a list's own metadata.

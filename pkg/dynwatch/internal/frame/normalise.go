@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // Object is one normalised object. Its strings share one allocation, of a watch or a list

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // lastApplied is the annotation that is cut out: it holds the object once more.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // maxFrame bounds one watch frame. No object that the API server takes comes close: etcd refuses

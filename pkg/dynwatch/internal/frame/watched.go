@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and

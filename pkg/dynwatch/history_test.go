@@ -102,6 +102,26 @@ func sinceBackup() map[string]func(api *fakeAPI) {
 	}
 }
 
+// TestRollbackBehindTheLog: informd was killed, and its log is ahead of the checkpoint. The new history has passed the
+// checkpoint, and not the log.
+func TestRollbackBehindTheLog(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	r.stop(false)
+	marks := r.log.marksNow()
+	r.begin(things())
+	api.put("a", "changed", "")
+	api.put("a", "changed", "")
+	r.caughtUp()
+	r.stop(true)
+	r.log.set(func() { r.log.marks = marks })
+	api.rollBack(104)
+	api.put("a", "same", "")
+	r.begin(things())
+	r.rolledBack()
+}
+
 // Etcd was restored with a raised revision: the head is higher than before, and only the
 // objects show that they are older.
 func TestRollbackBehindARaisedRevision(t *testing.T) {

@@ -16,6 +16,8 @@ type position struct {
 	// Opened is the position at which the open watch began, and proven the one up to which
 	// lists and frames have proven the stream, 0 if that is the cursor.
 	opened, proven uint64
+	// logged is the newest revision of an object in the log at the beginning: it can be ahead of the cursor.
+	logged uint64
 	// Clean is the newest revision at which the index was equal to the list of an API
 	// server, or where the target began.
 	clean uint64

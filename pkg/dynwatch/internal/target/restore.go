@@ -117,7 +117,7 @@ func (t *Target) resumeAt(m checkpoint, ends endings) state {
 		t.notice.Custom.Store(true)
 	}
 	t.setCursor(m.RV)
-	t.proven = m.Proven
+	t.proven, t.logged = m.Proven, t.Index.NewestOf(t.Epoch)
 	t.clean, t.Audits.began = m.RV, m.RV
 	for name, e := range ends {
 		if e.after(&m) {

@@ -102,7 +102,7 @@ func (t *Target) behindPosition(ctx context.Context) error {
 // newestKnown is the newest revision that the store is known to have had. An API server that has lost
 // history names one that the target has not reached yet.
 func (t *Target) newestKnown() uint64 {
-	known := max(t.Cursor, t.first().began(), t.refusals.oldest)
+	known := max(t.Cursor, t.logged, t.first().began(), t.refusals.oldest)
 	if l := t.loss(); l != nil {
 		known = max(known, l.oldest)
 	}
@@ -123,6 +123,7 @@ func (t *Target) rollBack() error {
 		l.from, l.unreadable = was.from, was.unreadable
 	}
 	t.progress, t.refusals = listwatch.Progress{}, refusals{}
+	t.logged = 0
 	clear(t.ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()

@@ -73,6 +73,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	t.refusals, t.FirstOp, t.unwatched = refusals{}, event.Added, unwatched{}
 	t.absence = catalog.Absence{}
 	t.setCursor(0)
+	t.logged = 0
 	clear(t.ended)
 	t.Coverage.Forget()
 	t.Status.Synced.Store(false)

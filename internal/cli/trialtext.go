@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -32,7 +33,7 @@ func printTrial(out io.Writer, t *daemon.Trial) error {
 		}
 	}
 	for _, e := range t.Events {
-		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, visible(e.ID), e.Data)
+		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, visible(e.ID), display.JSON(e.Data))
 		for _, s := range e.Sinks {
 			printTriedSink(out, s)
 		}
@@ -68,10 +69,10 @@ func printTriedSink(out io.Writer, s daemon.TriedSink) {
 	}
 	switch {
 	case s.Sends.Text != "":
-		fmt.Fprintf(out, "  body as text:\n%s\n", s.Sends.Text)
+		fmt.Fprintf(out, "  body as text:\n%s\n", display.JSON([]byte(s.Sends.Text)))
 	case s.Sends.Body64 != "":
 		fmt.Fprintf(out, "  body in base64:\n%s\n", s.Sends.Body64)
 	default:
-		fmt.Fprintf(out, "%s\n", strings.TrimSuffix(s.Sends.Body, "\n"))
+		fmt.Fprintf(out, "%s\n", display.JSON([]byte(strings.TrimSuffix(s.Sends.Body, "\n"))))
 	}
 }

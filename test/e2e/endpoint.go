@@ -14,18 +14,17 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/test/cluster/proc"
 )
 
 // addBody adds an event, or a batch of them.
@@ -245,57 +244,41 @@ func (e *Endpoint) subscribe(t *testing.T, server, prefix string) {
 // startBroker runs a Kafka broker and returns its address. take gets each record.
 func startBroker(t *testing.T, take func(key string, headers map[string][]byte, value []byte)) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "testbroker")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./pkg/sink/kafka/internal/testbroker")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the broker: %v\n%s", err, out)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	cmd := exec.CommandContext(ctx, binary)
-	cmd.SysProcAttr = proc.TiedToParent()
-	var errs LockedBuffer
-	cmd.Stderr = &errs
-	out, err := cmd.StdoutPipe()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, ended := make(chan string, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // as TiedToParent wants it
-		defer close(ended)
-		if err := cmd.Start(); err != nil {
-			return
-		}
-		for decoder := json.NewDecoder(out); ; {
-			var line struct {
-				Broker     string
-				Key, Value []byte
-				Headers    map[string][]byte
+	t.Cleanup(broker.Close)
+	const newTopics = 200 * time.Millisecond // how often the reader looks for topics that were made since
+	reader, err := kgo.NewClient(
+		kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*"), kgo.DisableClientMetrics(),
+		kgo.MetadataMinAge(newTopics/2), kgo.MetadataMaxAge(newTopics), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			fetches := reader.PollFetches(ctx)
+			if err := fetches.Err(); err != nil && ctx.Err() == nil {
+				t.Errorf("read records: %v", err)
+				return
 			}
-			if decoder.Decode(&line) != nil {
-				break
+			for r := range fetches.RecordsAll() {
+				headers := make(map[string][]byte)
+				for _, h := range r.Headers {
+					headers[h.Key] = h.Value
+				}
+				take(string(r.Key), headers, r.Value)
 			}
-			if line.Broker != "" {
-				address <- line.Broker
-			} else {
-				take(string(line.Key), line.Headers, line.Value)
-			}
-		}
-		_ = cmd.Wait() // it was killed
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-		if t.Failed() {
-			t.Logf("the broker's log:\n%s", errs.String())
 		}
 	})
-	select {
-	case a := <-address:
-		return a
-	case <-ended:
-		t.Fatalf("the broker did not start: %s", errs.String())
-		return ""
-	}
+	t.Cleanup(func() {
+		cancel()
+		reading.Wait()
+		reader.Close()
+	})
+	return broker.ListenAddrs()[0]
 }

@@ -19,7 +19,7 @@ type found struct {
 	length   int64 // of the file
 	indexed  int64 // the size of the segment in its index file, 0 without a valid one
 	damaged  bool  // it lacks what was synced
-	// targets and named belong to the records, if those were read.
+	// targets and named belong to the records of the index, if that was read from the records.
 	targets []string
 	named   []*Named
 }
@@ -114,7 +114,7 @@ func (l *Log) inspect(f *found, verify bool) error {
 	}
 	if index != nil && (f.index == nil || f.size >= f.indexed) {
 		f.size, f.parts, f.sum = f.indexed, index.Parts, index.Sum
-		f.index = nil
+		f.index, f.targets, f.named = nil, nil, nil
 	}
 	return nil
 }

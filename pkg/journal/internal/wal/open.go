@@ -198,9 +198,6 @@ func (l *Log) load(f *found) error {
 		if index, targets, named, err = l.indexed(f); err != nil {
 			return err
 		}
-		if f.targets != nil {
-			targets, named = f.targets, f.named // also of records that were not the last of their key
-		}
 	}
 	l.last = max(l.last, f.First-1)
 	for i := range index.Entries {
@@ -213,10 +210,10 @@ func (l *Log) load(f *found) error {
 	return nil
 }
 
-// reindex writes index files again that lack the head of a record that is the last of its key, as what came behind it is
-// lost.
+// reindex has the last record of a key count that was not the last one when the index file was written, as what came
+// behind it is lost, and writes that file again.
 func (l *Log) reindex(all []*found) error {
-	for _, f := range all {
+	for _, f := range slices.Backward(all) {
 		if f.index != nil {
 			continue
 		}
@@ -225,20 +222,30 @@ func (l *Log) reindex(all []*found) error {
 		if err != nil {
 			return err
 		}
-		for i := range index.Entries {
-			e := &index.Entries[i]
-			if last := l.table.Get(e.Key); last != nil && placeOf(last) == f.place(e) && targets[i] == "" && named[i] == nil {
-				if err = l.scan(f); err == nil {
-					err = unlessFull(l.seal(f.file))
+		for i, e := range slices.Backward(index.Entries) {
+			last := l.table.Get(e.Key)
+			if targets[i] != "" || named[i] != nil || last != nil && f.place(&e).before(placeOf(last)) {
+				continue
+			}
+			if f.index == nil {
+				if err := l.scan(f); err != nil {
+					return err
 				}
-				break
+			}
+			if e.Kind.Keyed() {
+				last.Target = l.targets.number(f.targets[i])
+			} else {
+				l.apply(f.file, &e, e.Offset, "", f.named[i])
 			}
 		}
-		if err != nil {
-			return err
+		if f.index != nil {
+			f.targets, f.named = nil, nil
+			if err := unlessFull(l.seal(f.file)); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return l.dir.Sync() // a start record behind it says that the loss is declared
 }
 
 // indexed reads the index file of a segment.

@@ -48,7 +48,7 @@ type Target struct {
 	State   string `json:"state"`
 	// Reason is empty when the target is live.
 	Reason string `json:"reason,omitempty"`
-	// MissingVerbs are what the credentials lacked when the target was started.
+	// MissingVerbs are what the credentials lacked when the target was refused last.
 	MissingVerbs []string  `json:"missingVerbs,omitempty"`
 	Since        time.Time `json:"since"`
 	Synced       bool      `json:"synced"`

@@ -10,8 +10,7 @@ type Head func(ctx context.Context) (uint64, error)
 
 // Rollbacks are the rollbacks of etcd that targets have found: a store was restored to an
 // older state. A target whose watch was closed meanwhile cannot find it if the new history has
-// passed its position. It learns of it here. Packages sweep (a lowered head, older objects) and
-// recovery detect them. Safe for concurrent use.
+// passed its position. It learns of it here. Safe for concurrent use.
 type Rollbacks struct {
 	mu sync.Mutex
 	// number counts the rollbacks. Found has the last one of each target.

@@ -75,12 +75,6 @@ func (t *Target) beginAudit(ctx context.Context) {
 	t.Audits.running = startAudit(ctx, t.Source, t.sweeps, t.Limits.Suspects)
 }
 
-// Compare compares one page with the index, and what the list lacks once it is
-// over.
-func (t *Target) comparePage(page []listwatch.Listed, more bool) {
-	t.Audits.running.compare(t.Index, page, more)
-}
-
 // concludeAudit ends the audit that is under way once its list is there and the watch
 // has passed it. It returns a loss if it has found a difference.
 func (t *Target) concludeAudit(ctx context.Context) error {

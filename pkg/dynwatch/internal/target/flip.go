@@ -94,7 +94,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 
 // enter has the objects of a namespace enter as a list at a revision shows them. It returns the list's revision.
 func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
-	p := t.NewPass(Pass{At: at, Namespace: namespace, Newcomer: event.Entered, Cause: cause})
+	p := t.NewPass(Pass{Namespace: namespace, Newcomer: event.Entered, Cause: cause})
 	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace})
 	if err != nil {
 		return rv, err

@@ -132,7 +132,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case reply := <-t.Audits.Requests:
 			t.requestAudit(ctx, reply)
 		case page, more := <-t.Audits.running.next():
-			t.comparePage(page, more)
+			t.Audits.running.compare(t.Index, page, more)
 		case <-t.again.C:
 			err = t.listAgain(ctx)
 		case request := <-t.resnapshots():

@@ -21,7 +21,7 @@ import (
 type Pass struct {
 	// Number marks the entries that the list holds.
 	Number uint32
-	// At is the exact revision that is listed, 0 for what etcd holds now.
+	// At is the exact revision that [Target.Compare] lists, 0 for what etcd holds now.
 	At uint64
 	// Namespace is the one that is listed, empty for all.
 	Namespace string

@@ -73,17 +73,11 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, aske
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
 		return false, err
 	}
-	if there, err := t.existsAt(ctx, d, asked); !there || err != nil {
+	o, there, _, err := recovery.Confirm(ctx, t.Source, d, asked)
+	if err != nil || !there || o.UID != d.UID { // the watch cache that listed it is wrong
 		return true, err
 	}
 	return false, t.rolledBackAt(ctx, d)
-}
-
-// existsAt reports whether etcd has the listed object at revision at, or has it now if
-// that is 0 or gone. If not, the watch cache that listed it is wrong.
-func (t *Target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	o, there, _, err := recovery.Confirm(ctx, t.Source, d, at)
-	return there && o.UID == d.UID, err
 }
 
 // sawLater reports whether the log says that the object was deleted, at a revision up to at, or that

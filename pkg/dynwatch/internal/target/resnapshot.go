@@ -108,7 +108,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 
 // repeatAll lists the objects at a revision, now if it is 0, and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error {
-	pass := t.NewPass(Pass{At: at, Repeat: s.Run})
+	pass := t.NewPass(Pass{Repeat: s.Run})
 	rv, err := t.list(ctx, pass, &listwatch.Listing{At: at})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0

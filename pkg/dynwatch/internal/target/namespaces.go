@@ -47,10 +47,7 @@ var errReopen = errors.New("the watch is opened again for a namespace that match
 // beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
 func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, next state, err error) {
 	c := &t.Coverage
-	ahead := uint64(0)
-	for e := range t.Index.All() {
-		ahead = max(ahead, e.RV)
-	}
+	ahead := t.logged
 	for _, rv := range t.ended {
 		ahead = max(ahead, rv)
 	}

@@ -32,7 +32,7 @@ func startCompressor(l *log, method compress.Method) *compressor {
 		defer close(c.done)
 		defer end()
 		for i := 1; i < l.maxFiles && ctx.Err() == nil && !c.rest.Load(); i++ {
-			if err := compressFile(ctx, l.numbered(i), l.path+unfinished, method); err != nil && ctx.Err() == nil {
+			if err := compressFile(ctx, l.numbered(i), l.path+unfinished, method, private.SyncDir); err != nil && ctx.Err() == nil {
 				l.logger.Warn("older file not compressed; retrying at the next rotation", "path", l.numbered(i), "err", err)
 			}
 		}
@@ -50,8 +50,9 @@ func (c *compressor) wait(ctx context.Context) error {
 	}
 }
 
-// compressFile compresses the file at path, if there is one, by way of the path packed.
-func compressFile(ctx context.Context, path, packed string, method compress.Method) error {
+// compressFile compresses the file at path, if there is one, by way of the path packed. Another program may move
+// it meanwhile: what is at path then stays.
+func compressFile(ctx context.Context, path, packed string, method compress.Method, syncDir func(string) error) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -70,15 +71,18 @@ func compressFile(ctx context.Context, path, packed string, method compress.Meth
 	} else if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	err = pack(ctx, f, info, packed, method)
-	if at, missing := os.Lstat(path); err != nil || missing != nil || !os.SameFile(at, info) || at.Size() != info.Size() {
-		return errors.Join(err, removeIfThere(packed)) // or another program has moved it meanwhile
+	still := func() bool {
+		at, err := os.Lstat(path)
+		return err == nil && os.SameFile(at, info) && at.Size() == info.Size()
+	}
+	if err := pack(ctx, f, info, packed, method); err != nil || !still() {
+		return errors.Join(err, removeIfThere(packed))
 	}
 	if err := os.Rename(packed, path+method.Suffix()); err != nil {
 		return err
 	}
 	// If the process ends here, both are there, and it is compressed again.
-	if err := private.SyncDir(path); err != nil {
+	if err := syncDir(path); err != nil || !still() {
 		return err
 	}
 	return os.Remove(path)

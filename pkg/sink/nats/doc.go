@@ -23,8 +23,9 @@
 // an answer (the first ones after Open, and those after a failed Write) it reads
 // the last message of the event's subject first, counts the event as delivered
 // if that message is the event or a later one of the object, and otherwise sends
-// it on the condition that the subject has not changed since. The sink reads the subject's last message only: where consumers or limits
-// remove it from the stream, the duplicate window is the only protection.
+// it on the condition that the subject has not changed since. The sink reads the subject's last
+// message only: where consumers or limits remove it from the stream, the duplicate window is the
+// only protection.
 //
 // The sink creates the stream if it does not exist, unless create is false: file
 // storage, all subjects below the prefix, and the last create.historyPerObject events of

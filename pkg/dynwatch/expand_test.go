@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -458,7 +457,8 @@ func TestWildcardReturns(t *testing.T) {
 	}
 	r.targets("core/pods")
 	r.api.install("example.com", resource("toys", "Toy"))
-	time.Sleep(3 * time.Second) // nothing asks any more because of it
+	r.idle()
+	r.idle() // nothing asks any more because of it
 	if err := r.manager.Apply([]dynwatch.Resource{wild}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,8 +70,10 @@ type Poller struct {
 
 // NewPoller makes a Poller that has read nothing.
 func NewPoller(c *kube.Clients, w *Watcher, tm listwatch.Timing, p Periods, logger *slog.Logger) *Poller {
-	return &Poller{clients: c, watcher: w, timing: tm, periods: p, logger: logger,
-		pause: kube.Backoff(tm.Backoff, tm.BackoffCap), lag: kube.Backoff(p.Most/2, p.Noticed)}
+	return &Poller{
+		clients: c, watcher: w, timing: tm, periods: p, logger: logger,
+		pause: kube.Backoff(tm.Backoff, tm.BackoffCap), lag: kube.Backoff(p.Most/2, p.Noticed),
+	}
 }
 
 // Read asks for a catalog. With an error it returns the one before.

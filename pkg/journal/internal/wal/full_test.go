@@ -31,7 +31,7 @@ func TestSyncOnAFullDisk(t *testing.T) {
 			}
 			return
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	t.Errorf("Append goes on: %v", l.Failure())
 }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -181,7 +182,7 @@ func (l *Log) findEnd(all []*found) (left []*found, end ending) {
 	end.damaged = place{through + 1, segment.HeaderSize}.before(l.before) // an empty segment may be gone
 	next := uint32(1)
 	for i, f := range all {
-		if f.Number > next && !(place{segment: next}).before(synced) {
+		if f.Number > next && !(place{segment: next}).before(synced) && !f.declares() {
 			end.gone, end.odd = all[i:], true
 			break
 		}
@@ -209,6 +210,13 @@ func (l *Log) findEnd(all []*found) (left []*found, end ending) {
 		left, end.gone = left[:n], append([]*found{left[n]}, end.gone...)
 	}
 	return left, end
+}
+
+// declares reports whether a segment whose records were read begins with a start that has found a loss: it may have left
+// numbers out, which a copy of the log does not know as synced.
+func (f *found) declares() bool {
+	var s start
+	return len(f.named) > 0 && f.named[0] != nil && f.named[0].Kind == record.Start && json.Unmarshal(f.named[0].Value, &s) == nil && s.Void
 }
 
 // syncedUpTo is the place before which everything was synced.

@@ -220,3 +220,37 @@ func TestLastBeforeDamage(t *testing.T) {
 		l.Abandon()
 	}
 }
+
+// TestCopyBehindALoss: a start that has found a loss may leave numbers of segments out. A copy of its log has no file that
+// says what is synced, and lacks nothing.
+func TestCopyBehindALoss(t *testing.T) {
+	d := smallLog(t, true)
+	names, err := d.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Flip(slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })), 8*20)
+	l, err := wal.Open(d, smallOptions())
+	if err == nil {
+		err = errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Added, 100)}), l.Sync(t.Context()))
+	}
+	if err != nil || !l.Void {
+		t.Fatalf("void: %t, %v", l.Void, err)
+	}
+	l.Abandon()
+	if err := d.Remove("synced"); err != nil {
+		t.Fatal(err)
+	}
+	for start := range 2 {
+		o := smallOptions()
+		o.Copied = start == 0
+		l, err := wal.Open(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if z := object("z", event.Added, 100); l.Void || !l.Has(&z) {
+			t.Errorf("start %d: void: %t; has the last event: %t", start, l.Void, l.Has(&z))
+		}
+		l.Abandon()
+	}
+}

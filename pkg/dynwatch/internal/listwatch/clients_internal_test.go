@@ -166,18 +166,22 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	}
 }
 
-// listServer is an API server with one list; with cut, an answer with HTTP/1.1 breaks off.
+// listServer is an API server with one list; with cut, an answer with HTTP/1.1 breaks off. With denies, it refuses
+// the first request.
 type listServer struct {
 	*httptest.Server
 
 	lists [3]atomic.Int64 // the requests, by the major version of HTTP
 }
 
-func newListServer(t *testing.T, cut, refuse bool) *listServer {
+func newListServer(t *testing.T, cut, refuse, denies bool) *listServer {
 	t.Helper()
 	s := &listServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.lists[r.ProtoMajor].Add(1)
+		if s.lists[r.ProtoMajor].Add(1) == 1 && denies {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		_, err := io.WriteString(w, `{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}`)
 		if cut && r.ProtoMajor == 1 {
 			if err := http.NewResponseController(w).Flush(); err != nil {
@@ -205,6 +209,7 @@ func TestListsApart(t *testing.T) {
 	for name, test := range map[string]struct {
 		metadataOnly bool
 		cut, refuse  bool
+		denies       bool
 		taken        int // places that other lists have
 		fails        int // lists that fail before one does not
 		want         [3]int64
@@ -213,10 +218,11 @@ func TestListsApart(t *testing.T) {
 		"Metadata":      {metadataOnly: true, want: [3]int64{2: 2}},
 		"Full":          {taken: kube.ApartLists, want: [3]int64{2: 2}},
 		"OnlyHTTP2":     {refuse: true, fails: 1, want: [3]int64{2: 2}},
+		"Denied":        {denies: true, fails: 1, want: [3]int64{1: 3}},
 		"BreaksOffThen": {cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := newListServer(t, test.cut, test.refuse)
+			server := newListServer(t, test.cut, test.refuse, test.denies)
 			c, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)

@@ -233,8 +233,9 @@ func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take
 		defer func() { <-s.Clients.Lists }()
 		r.client = s.apart
 		meta, err := s.page(ctx, l, r, n, take)
-		if _, mine := errors.AsType[*takerError](err); err != nil && !mine && ctx.Err() == nil {
-			// Whatever it was: lists over the shared connection work as well.
+		_, mine := errors.AsType[*takerError](err)
+		if err != nil && !mine && ctx.Err() == nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			// It was no answer of the server. Lists over the shared connection work as well.
 			s.listsShare.Store(time.Now().Add(kube.RefusedApart).UnixNano())
 		}
 		return meta, err

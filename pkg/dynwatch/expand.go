@@ -101,7 +101,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	}
 	var failed error
 	if read || c == nil {
-		if c, failed = e.poller.Read(ctx, c); failed == nil {
+		if c, failed = e.poller.Read(ctx, c, &wanted.Set); failed == nil {
 			m.converging.Lock()
 			e.catalog = c
 			m.converging.Unlock()

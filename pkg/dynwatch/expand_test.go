@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -463,4 +464,17 @@ func TestWildcardReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.targets("example.com/services", "example.com/things", "example.com/toys")
+}
+
+// TestDefinitionOfNoWildcard: a definition that is not served, and that no wildcard matches, has nobody ask for it.
+func TestDefinitionOfNoWildcard(t *testing.T) {
+	r := startWild(t, usual(), dynwatch.Resource{Group: "apps", Resource: "*"})
+	r.targets("apps/deployments", "apps/olds")
+	r.api.touch(customDefinitions, "toys.example.org")
+	r.idle()
+	asked := r.asked()
+	r.quietFor(3*time.Second, len(r.log.all()))
+	if n := r.asked() - asked; n != 0 {
+		t.Errorf("asked %d times while nothing changed", n)
+	}
 }

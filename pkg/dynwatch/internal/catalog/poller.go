@@ -63,7 +63,8 @@ type Poller struct {
 	pause  wait.Backoff
 	// stale are the groups that could not be asked.
 	stale string
-	// behind: a definition is there whose resource discovery does not list. Lag are the pauses then.
+	// behind: a definition is there whose resource a wildcard matches and discovery does not list. Lag are the pauses
+	// then.
 	behind bool
 	lag    wait.Backoff
 }
@@ -76,15 +77,15 @@ func NewPoller(c *kube.Clients, w *Watcher, tm listwatch.Timing, p Periods, logg
 	}
 }
 
-// Read asks for a catalog. With an error it returns the one before.
-func (p *Poller) Read(ctx context.Context, before *Catalog) (*Catalog, error) {
+// Read asks for a catalog, for the wildcards of a set. With an error it returns the one before.
+func (p *Poller) Read(ctx context.Context, before *Catalog, s *Set) (*Catalog, error) {
 	p.asked = time.Now()
 	c, err := Read(ctx, p.clients, before)
 	if err != nil {
 		return before, err
 	}
 	p.logStale(c)
-	if p.behind = p.watcher.ahead(c); !p.behind {
+	if p.behind = p.watcher.ahead(c, s); !p.behind {
 		p.lag = kube.Backoff(p.periods.Most/2, p.periods.Noticed)
 	}
 	return c, nil

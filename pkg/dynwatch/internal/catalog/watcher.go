@@ -165,14 +165,16 @@ func (s *Watcher) define(name string, there bool) {
 	}
 }
 
-// ahead reports whether a CustomResourceDefinition is there whose resource a catalog lacks. No notice may follow: an
-// API server that has just started lists no custom resources for a moment.
-func (s *Watcher) ahead(c *Catalog) bool {
+// ahead reports whether a CustomResourceDefinition is there whose resource a wildcard matches and a catalog lacks. No
+// notice may follow: an API server that has just started lists no custom resources for a moment.
+func (s *Watcher) ahead(c *Catalog, wanted *Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.custom {
 		resource, group, _ := strings.Cut(name, ".")
-		if _, listed := c.Find(AnyVersion, schema.GroupResource{Group: group, Resource: resource}); !listed {
+		one := schema.GroupResource{Group: group, Resource: resource}
+		_, matches := wanted.Owner(one)
+		if _, listed := c.Find(AnyVersion, one); matches && !listed {
 			return true
 		}
 	}

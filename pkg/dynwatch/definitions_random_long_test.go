@@ -55,7 +55,7 @@ func (c *changingDefinitions) pause() {
 	if c.random.IntN(8) == 0 {
 		most = 500 // nobody asks any more because of a notice
 	}
-	time.Sleep(time.Duration(c.random.IntN(most)) * time.Millisecond)
+	<-time.After(time.Duration(c.random.IntN(most)) * time.Millisecond)
 }
 
 func (c *changingDefinitions) apply(wanted ...dynwatch.Resource) {

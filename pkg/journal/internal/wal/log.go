@@ -108,6 +108,7 @@ type Log struct {
 	// checkpoint counts.
 	Void   bool
 	broken []segment.Name // segments of which nothing counts, to be removed when that is declared
+	cut    []*file        // those of which the end does not count, to be written again then
 
 	appending  chan struct{} // holds a value while an Append is in progress
 	wake       chan struct{} // one signal for the syncing goroutine

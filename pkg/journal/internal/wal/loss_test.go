@@ -254,3 +254,25 @@ func TestCopyBehindALoss(t *testing.T) {
 		l.Abandon()
 	}
 }
+
+// TestLossAfterAFailedSync: what a failed sync has left in memory only, and what a start that declares a loss shows, is
+// durable once that start has ended.
+func TestLossAfterAFailedSync(t *testing.T) {
+	d := disktest.New(1)
+	l := open(t, d, nil)
+	d.Set(disktest.Faults{SyncFails: func(name string) bool { return strings.HasSuffix(name, ".log") }})
+	appendHard(t, l, "a")
+	<-l.Failed()
+	l.Abandon()
+	d.Set(disktest.Faults{})
+	a := object("a", event.Added, 1)
+	for start := range 2 {
+		l = open(t, d, func(o *wal.Options) { o.Stale = start == 0 })
+		if _, err := l.LastOf(&a, new(record.Strings)); err != nil {
+			t.Errorf("start %d: the event that readers had: %v", start, err)
+		}
+		l.Abandon()
+		d.PowerLoss()
+		d.Restart()
+	}
+}

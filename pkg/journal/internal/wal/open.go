@@ -54,6 +54,11 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 	if err == nil {
 		err = l.syncAndSeal() // the start record, which declares the damage
 	}
+	for _, f := range l.cut {
+		if err == nil {
+			err = unlessFull(l.writeAgain(f))
+		}
+	}
 	for _, name := range l.broken {
 		if err == nil {
 			err = errors.Join(disk.Remove(l.dir, name.Log()), disk.Remove(l.dir, name.Index()))
@@ -167,16 +172,26 @@ func (l *Log) cutEnd(left, gone []*found) error {
 		}
 	}
 	for _, f := range left {
-		if f.index == nil || f.damaged {
+		if f.index == nil {
 			continue
 		}
-		bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
-		if err == nil {
-			err = errors.Join(disk.Write(l.dir, f.Log(), bytes, true), l.dir.Sync())
+		if f.damaged {
+			l.cut = append(l.cut, f.file)
+		} else if err := l.writeAgain(f.file); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("recover %s: %w", f.Log(), err)
-		}
+	}
+	return nil
+}
+
+// writeAgain makes what counts of a segment durable.
+func (l *Log) writeAgain(f *file) error {
+	bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
+	if err == nil {
+		err = errors.Join(disk.Write(l.dir, f.Log(), bytes, true), l.dir.Sync())
+	}
+	if err != nil {
+		return fmt.Errorf("recover %s: %w", f.Log(), err)
 	}
 	return nil
 }

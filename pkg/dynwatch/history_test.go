@@ -102,6 +102,21 @@ func sinceBackup() map[string]func(api *fakeAPI) {
 	}
 }
 
+// TestDeletedObjectThatChanges: the watch brings a change of an object that the log says was deleted. Etcd was restored, or
+// a list was wrong. Without a new epoch its next deletion has the id of the first one, and a consumer drops it.
+func TestDeletedObjectThatChanges(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.del("a", "deleted")
+	r.caughtUp()
+	api.restore(104, 200)
+	api.put("a", "deleted", "")
+	r.rolledBack()
+	api.del("a", "deleted")
+	r.consistent()
+}
+
 // TestRollbackBehindTheLog: informd was killed, and its log is ahead of the checkpoint. The new history has passed the
 // checkpoint, and not the log.
 func TestRollbackBehindTheLog(t *testing.T) {

@@ -30,6 +30,14 @@ func (t *Target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	id := emit.IDOf(o)
 	k, e := t.knownOf(id)
+	if typ == watch.Modified && e == nil { // the log may say that it was deleted
+		switch gone, err := t.checkReturned(ctx, listwatch.ListedOf(o), o.ResourceVersion, 0); {
+		case err != nil:
+			return err
+		case gone:
+			return t.missedStay(ctx, id, o.ResourceVersion)
+		}
+	}
 	d := t.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
 	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Flush(ctx))
 }

@@ -25,7 +25,7 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	}
 	k, e := t.knownOf(emit.IDOf(o))
 	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
-	if d.Op == "" || d.Replaced || o.ResourceVersion < max(t.Cursor, t.ahead) {
+	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.Cursor, t.ahead) {
 		return false, t.gathered(ctx)
 	}
 	if err := t.Announce(ctx, d.Op, o, e, false); err != nil {

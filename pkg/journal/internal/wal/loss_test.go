@@ -276,3 +276,44 @@ func TestLossAfterAFailedSync(t *testing.T) {
 		d.Restart()
 	}
 }
+
+// TestNewestStartIsMissing: a copy may lack the newest segment, and have an older note of what was synced. That no index
+// file has a start record tells. The one in the records does not hide it, also if the start is interrupted.
+func TestNewestStartIsMissing(t *testing.T) {
+	base := disktest.New(1)
+	open(t, base, nil).Abandon()
+	note := base.Content("synced")
+	l := open(t, base, nil)
+	err := errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}), l.Sync(t.Context()))
+	l.Abandon()
+	if err = errors.Join(err, base.Remove("00000002.00000000.log"), base.Remove("synced")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := base.Create("synced")
+	if err == nil {
+		_, err = f.WriteAt(note, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for calls := 1; ; calls++ {
+		d := base.Clone(uint64(calls))
+		d.Set(disktest.Faults{PowerAfter: calls})
+		l, err := wal.Open(d, options())
+		interrupted := err != nil
+		if interrupted {
+			d.Restart()
+			l, err = wal.Open(d, options())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.Void && l.Damage() == 0 {
+			t.Errorf("interrupted at call %d: no loss is declared", calls)
+		}
+		l.Abandon()
+		if !interrupted {
+			return
+		}
+	}
+}

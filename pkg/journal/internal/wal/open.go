@@ -110,7 +110,8 @@ func (l *Log) recover(verify bool) error {
 		return err
 	}
 	before, clean, interrupted := l.lastStart()
-	damaged := interrupted || end.damaged || end.hole > before.Checked || l.options.Stale
+	// What the index files said is not refuted by older records, which reindex has found.
+	damaged := verify || interrupted || end.damaged || end.hole > before.Checked || l.options.Stale
 	clean = clean && !damaged
 	// The first start may have been interrupted before it had synced anything.
 	isNew := len(left) == 0 && !end.odd && !damaged && (len(end.gone) == 0 || end.gone[0].Number == 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
@@ -226,10 +227,11 @@ func (l *Log) seal(f *file) error {
 }
 
 // keepsHead reports whether an index file has the head of a record at a place, and of which target: of the last record
-// of its key. A power loss may take a record that is not synced, so those before that count, too. The lock must be held.
+// of its key. A power loss may take a record that is not synced, so those before that count, too. Until a start has
+// written its own record, no other one gets into an index file: that one is missing must show. The lock must be held.
 func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
 	last := l.table.Get(e.Key)
-	if last == nil || placeOf(last) != at && placeOf(last).before(l.synced) {
+	if last == nil || placeOf(last) != at && placeOf(last).before(l.synced) || e.Kind == record.Start && l.stop == nil {
 		return "", false
 	}
 	if e.Kind.Keyed() {

@@ -117,6 +117,31 @@ func TestDeletedObjectThatChanges(t *testing.T) {
 	r.consistent()
 }
 
+// TestReturnedAsNamespacesChange: informd was killed after a deletion, and its log is ahead of the checkpoint. Etcd is
+// restored to before the deletion, and another namespace matches, so that a list is compared. The object returns.
+func TestReturnedAsNamespacesChange(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.stop(false)
+	marks := r.log.marksNow()
+	r.begin(labelled())
+	r.caughtUp()
+	api.del("team-a", "one") // 104
+	r.caughtUp()
+	r.stop(true)
+	r.log.set(func() { r.log.marks = marks })
+	api.restore(103, 200)
+	api.put("team-a", "one", "")
+	api.put("", "team-b", "yes")
+	api.compact() // so that the list is of now
+	r.begin(labelled())
+	r.rolledBack()
+}
+
 // TestRollbackBehindTheLog: informd was killed, and its log is ahead of the checkpoint. The new history has passed the
 // checkpoint, and not the log.
 func TestRollbackBehindTheLog(t *testing.T) {

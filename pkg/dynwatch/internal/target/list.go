@@ -202,7 +202,8 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 	op, err := t.ask(ctx, d, o, t.Cursor)
 	gone := false
 	if err == nil && s.Newcomer == event.Entered {
-		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), t.Cursor, t.Cursor)
+		at := max(t.Cursor, s.At) // the log can be ahead of the position
+		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), at, at)
 	}
 	if gone || err != nil {
 		return err

@@ -36,12 +36,18 @@ type Daemon struct {
 	down    int // how many faults keep it down
 	excused int // how many faults may make it end
 	frozen  bool
-	exits   []string
+	exits   []exit
 	starts  int
 	maxRSS  uint64
 	// unhealthy is when its liveness probe failed, ending: it ends because of that.
 	unhealthy []string
 	ending    bool
+}
+
+// exit is an end that nobody asked for, with the log's end at that time.
+type exit struct {
+	at   time.Time
+	tail string
 }
 
 // startDaemon starts the binary and blocks until it answers.
@@ -210,7 +216,7 @@ func (d *Daemon) noteExit() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.excused == 0 && !d.ending {
-		d.exits = append(d.exits, time.Now().Format(time.TimeOnly)+" "+d.process.LogTail())
+		d.exits = append(d.exits, exit{time.Now(), d.process.LogTail()})
 	}
 }
 
@@ -317,8 +323,8 @@ func (d *Daemon) Close() error {
 	return d.process.Kill()
 }
 
-// Exits returns the ends that nobody asked for, with the log's end at that time.
-func (d *Daemon) Exits() []string {
+// exited returns the ends that nobody asked for.
+func (d *Daemon) exited() []exit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.exits

@@ -67,7 +67,7 @@
 //	I10  a fault of one sink does not delay another
 //	I11  no byte of a Secret's value is in any output
 //	I12  one effective writer: no two events with one ordinal; a replica that does not lead writes to the webhook what was in flight, 8 requests
-//	I13  informd exits only when the harness ends it
+//	I13  informd exits only when the harness ends it, or since it reads damage that N16 has left
 //	I14  ordinal and previous revision form an unbroken chain
 //	I15  a snapshot has a begin and an end of one run, and every object in between
 //	I16  a target behind a lagging API server reports that within 150 s

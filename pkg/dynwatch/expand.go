@@ -100,7 +100,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 		return nil
 	}
 	var failed error
-	if read || c == nil {
+	if read || c == nil || m.served.Ahead(c, &wanted.Set) {
 		if c, failed = e.poller.Read(ctx, c, &wanted.Set); failed == nil {
 			m.converging.Lock()
 			e.catalog = c

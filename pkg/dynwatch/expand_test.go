@@ -315,6 +315,25 @@ func TestDiscoveryBehindTheDefinitions(t *testing.T) {
 	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
 }
 
+// TestWildcardBehindTheDefinitions: a catalog that lacks what only a wildcard that is applied later matches is read
+// again then.
+func TestWildcardBehindTheDefinitions(t *testing.T) {
+	api := newFakeAPI(t)
+	groups := usual()
+	api.serveAll(slices.Delete(groups, 3, 4)...) // the group of things
+	r := startDefined(t, api, dynwatch.Resource{Group: "apps", Resource: "*"})
+	r.eventually("expanded", r.manager.Expanded)
+	r.idle()
+	r.idle()
+	api.do(func() {
+		api.groups.groups = append(api.groups.groups, group("example.com", resource("things", "Thing")))
+	})
+	if err := r.manager.Apply([]dynwatch.Resource{everything()}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
+}
+
 // Where all groups come in one document, those of single versions are not read.
 func TestAggregatedDiscovery(t *testing.T) {
 	for plain, want := range map[bool]int{false: 0, true: 1} {

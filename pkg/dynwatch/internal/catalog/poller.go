@@ -85,7 +85,7 @@ func (p *Poller) Read(ctx context.Context, before *Catalog, s *Set) (*Catalog, e
 		return before, err
 	}
 	p.logStale(c)
-	if p.behind = p.watcher.ahead(c, s); !p.behind {
+	if p.behind = p.watcher.Ahead(c, s); !p.behind {
 		p.lag = kube.Backoff(p.periods.Most/2, p.periods.Noticed)
 	}
 	return c, nil

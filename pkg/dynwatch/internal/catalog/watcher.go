@@ -165,9 +165,9 @@ func (s *Watcher) define(name string, there bool) {
 	}
 }
 
-// ahead reports whether a CustomResourceDefinition is there whose resource a wildcard matches and a catalog lacks. No
+// Ahead reports whether a CustomResourceDefinition is there whose resource a wildcard matches and a catalog lacks. No
 // notice may follow: an API server that has just started lists no custom resources for a moment.
-func (s *Watcher) ahead(c *Catalog, wanted *Set) bool {
+func (s *Watcher) Ahead(c *Catalog, wanted *Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.custom {

@@ -86,7 +86,7 @@ func (r *checker) checkName(one config.Resource, path string) {
 		return
 	}
 	if home, meant, ok := builtinElsewhere(one.Resource); ok && one.Group == "" && !r.Bad(path+".group") {
-		r.fail(resource, "the core group has no %s: write group: %s and resource: %s", one.Resource, home, meant)
+		r.fail(resource, "the core group has no %s: write %s.%s, or group: %s", one.Resource, meant, home, home)
 	}
 }
 

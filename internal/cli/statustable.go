@@ -23,8 +23,9 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	if c := s.Config; c != nil && c.Successful {
 		fmt.Fprintf(out, "config %s, read %s ago\n", visible(c.Path), since(c.LastSuccess, now))
 	} else if c != nil {
+		mistakes := visible(strings.ReplaceAll(c.Error, "\n", "; "))
 		fmt.Fprintf(out, "config %s, read %s ago; REFUSED %s ago: %s\n",
-			visible(c.Path), since(c.LastSuccess, now), since(c.LastReload, now), visible(c.Error))
+			visible(c.Path), since(c.LastSuccess, now), since(c.LastReload, now), mistakes)
 	}
 	switch {
 	case s.Follower != nil && s.Follower.Leader == "":

@@ -30,7 +30,8 @@ func busy() *admin.Status {
 		Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 11525.7,
 		Config: &admin.Config{
 			Path: "/etc/informd/config.yaml", LastReload: ago(time.Minute), LastSuccess: ago(3 * time.Hour),
-			Error: "/etc/informd/config.yaml:4:7: resources[0].mod: unknown key (did you mean \"mode\"?)",
+			Error: "/etc/informd/config.yaml:4:7: resources[0].mod: unknown key (did you mean \"mode\"?)\n" +
+				"/etc/informd/config.yaml:9:3: sinks: unknown",
 		},
 		Targets: []admin.Target{
 			{Target: "apps/deployments", Version: "v1", Mode: "full", State: "live", Objects: 412, EventsPerSecond: 12.345, LastProgress: ago(3 * time.Second), Reason: "not shown"},

@@ -43,8 +43,22 @@ func TestAt(t *testing.T) {
 			}
 		})
 	}
+	early := objectMoment{Revision: 9}
+	_, err := stateAt(all, early)
+	if err == nil || !strings.Contains(err.Error(), "it was added at 2026-11-20T10:00:00Z, revision 10") {
+		t.Errorf("before it was added: %v", err)
+	}
+	if _, err := stateAt(all[1:], early); err == nil || !strings.Contains(err.Error(), "journal.historyPerObject") {
+		t.Errorf("before a history that was cut: %v", err)
+	}
 	if _, err := stateAt(nil, objectMoment{Revision: 1}); !errors.Is(err, errUnknown) {
 		t.Errorf("without events: %v", err)
+	}
+	for object, hint := range map[string]bool{"pods/web-1": true, "pods/shop/web-1": false} {
+		err := unknownObject(object)
+		if !errors.Is(err, errUnknown) || strings.Contains(err.Error(), "pods/<namespace>/web-1") != hint {
+			t.Errorf("%s: %v; how an object in a namespace is named: %v", object, err, hint)
+		}
 	}
 	for _, text := range []string{"", "yesterday", "-5m", "2026-11-20", "0"} {
 		if m, err := parseMoment(text, start); err == nil {

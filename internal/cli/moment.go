@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -52,8 +53,17 @@ var (
 	// ErrUnknown says that the journal has no event of the object.
 	errUnknown = errors.New("the journal has no event of it; informd status shows the resources that informd watches, whose names are plural, as in pods")
 	// ErrBefore says that the moment is before the kept history.
-	errBefore = errors.New("the journal keeps no event of it from that time (journal.historyPerObject)")
+	errBefore = errors.New("the journal keeps no event of it from that time")
 )
+
+// unknownObject says that the journal has no event of the object.
+func unknownObject(object string) error {
+	resource, name, _ := strings.Cut(object, "/")
+	if strings.Contains(name, "/") {
+		return fmt.Errorf("%s: %w", object, errUnknown)
+	}
+	return fmt.Errorf("%s: %w; an object in a namespace is %s/<namespace>/%s", object, errUnknown, resource, name)
+}
 
 // stateAt returns the event that made the state of the object at a moment. All are the kept
 // events, oldest first. The state of [event.Deleted] and [event.Left] is the last one.
@@ -67,11 +77,16 @@ func stateAt(all []event.Event, m objectMoment) (*event.Event, error) {
 			found = &all[i]
 		}
 	}
-	if found == nil && all[0].Op == event.Deleted {
-		return nil, fmt.Errorf("%w: the oldest one is its deletion of %s, which has its last state", errBefore, all[0].Time.UTC().Format(time.RFC3339))
+	if found != nil {
+		return found, nil
 	}
-	if found == nil {
-		return nil, fmt.Errorf("%w: the oldest one is of %s, revision %d", errBefore, all[0].Time.UTC().Format(time.RFC3339), all[0].ResourceVersion)
+	at, revision := all[0].Time.UTC().Format(time.RFC3339), all[0].ResourceVersion
+	switch all[0].Op {
+	case event.Deleted:
+		return nil, fmt.Errorf("%w: the oldest one is its deletion of %s, which has its last state", errBefore, at)
+	case event.Added:
+		return nil, fmt.Errorf("%w: it was added at %s, revision %d", errBefore, at, revision)
+	default:
+		return nil, fmt.Errorf("%w (journal.historyPerObject): the oldest one is of %s, revision %d", errBefore, at, revision)
 	}
-	return found, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/stdout"
@@ -61,6 +62,16 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		"op": "only this operation, as in modified", "condition": "only events for which this CEL expression is true: docs/filtering.md",
 	} {
 		query[name] = cmd.Flags().String(name, "", usage)
+	}
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		filter := tail.Filter{Op: *query["op"], Condition: *query["condition"]}
+		if len(args) == 1 {
+			filter.Resource = args[0]
+		}
+		if _, err := filter.Compile(); err != nil {
+			return misused("%v", err)
+		}
+		return nil
 	}
 	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
@@ -145,6 +156,14 @@ revisions or times.`,
 		"informd diff pods/shop/web-1\ninformd diff deployments.apps/shop/web --from 1h\ninformd diff configmaps/shop/settings --from 12300 --to 12345")
 	cmd.Flags().StringVar(&from, "from", "", "the earlier state (default: the state before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "the later state (default: the last one)")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		for _, flag := range [][2]string{{"from", from}, {"to", to}} {
+			if _, err := parseMoment(flag[1], time.Now()); flag[1] != "" && err != nil {
+				return misused("--%s %v", flag[0], err)
+			}
+		}
+		return nil
+	}
 	return std.askingAbout(cmd, []string{formatText}, func(_ *format, found admin.History, events []event.Event) error {
 		before, after, err := statePair(events, from, to, time.Now())
 		if err != nil {
@@ -190,6 +209,9 @@ func objectCommand(name, short, long, example string) *cobra.Command {
 			if len(args) != 1 || !strings.Contains(args[0], "/") {
 				return misused("%s needs one object, as in informd %[1]s pods/shop/web-1", cmd.Name())
 			}
+			if _, _, _, _, ok := config.ParseObjectName(args[0]); !ok {
+				return misused("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", args[0])
+			}
 			return nil
 		},
 	}
@@ -218,7 +240,7 @@ func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, ob
 		return found, nil, err
 	}
 	if len(found.Events) == 0 {
-		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), errUnknown)
+		return found, nil, unknownObject(cmp.Or(found.Object, object))
 	}
 	events, err = parseEvents(found.Events)
 	return found, events, err

@@ -47,6 +47,9 @@ func misread(format string, args ...any) error {
 // readTried reads one object, in YAML or JSON. The file "-" is in.
 func readTried(in io.Reader, file string) (*triedObject, error) {
 	text, err := readTriedFile(in, file)
+	if file == "-" {
+		file = "standard input"
+	}
 	if err != nil {
 		return nil, misread("read %s: %v", file, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -96,9 +97,17 @@ func execute(ctx context.Context, args []string, std streams) int {
 		}
 		return exitUsage
 	default:
-		for line := range strings.SplitSeq(display.Addresses(err.Error()), "\n") {
+		std.printFailure(err)
+		return exitFailure
+	}
+}
+
+// printFailure prints an error, and what several parts of informd failed with only once.
+func (std streams) printFailure(err error) {
+	lines := strings.Split(display.Addresses(err.Error()), "\n")
+	for i, line := range lines {
+		if !slices.Contains(lines[:i], line) {
 			fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, line)
 		}
-		return exitFailure
 	}
 }

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,4 +41,14 @@ func (l leakChecked) Run() int {
 		return 1
 	}
 	return 0
+}
+
+// TestFailureOfSeveralParts: the error that ended several parts of informd is shown once.
+func TestFailureOfSeveralParts(t *testing.T) {
+	var shown strings.Builder
+	gone, other := errors.New("the directory is gone"), errors.New("the sink hangs")
+	streams{err: &shown, program: standard()}.printFailure(errors.Join(gone, other, gone))
+	if want := "informd: the directory is gone\ninformd: the sink hangs\n"; shown.String() != want {
+		t.Errorf("shown:\n%swant:\n%s", shown.String(), want)
+	}
 }

@@ -234,25 +234,8 @@ func (l *Log) reindex(all []*found) error {
 			continue
 		}
 		l.synced = place{segment: all[len(all)-1].Number} // the last segment may not be synced
-		index, targets, named, err := l.indexed(f)
-		if err != nil {
+		if err := l.restoreHeads(f); err != nil {
 			return err
-		}
-		for i, e := range slices.Backward(index.Entries) {
-			last := l.table.Get(e.Key)
-			if targets[i] != "" || named[i] != nil || last != nil && f.place(&e).before(placeOf(last)) {
-				continue
-			}
-			if f.index == nil {
-				if err := l.scan(f); err != nil {
-					return err
-				}
-			}
-			if e.Kind.Keyed() {
-				last.Target = l.targets.number(f.targets[i])
-			} else {
-				l.apply(f.file, &e, e.Offset, "", f.named[i])
-			}
 		}
 		if f.index != nil {
 			f.targets, f.named = nil, nil
@@ -262,6 +245,32 @@ func (l *Log) reindex(all []*found) error {
 		}
 	}
 	return l.dir.Sync() // a start record behind it says that the loss is declared
+}
+
+// restoreHeads reads the records of a segment whose index file lacks the head of one that is the last of its key, and
+// has it count.
+func (l *Log) restoreHeads(f *found) error {
+	index, targets, named, err := l.indexed(f)
+	if err != nil {
+		return err
+	}
+	for i, e := range slices.Backward(index.Entries) {
+		last := l.table.Get(e.Key)
+		if targets[i] != "" || named[i] != nil || last != nil && f.place(&e).before(placeOf(last)) {
+			continue
+		}
+		if f.index == nil {
+			if err := l.scan(f); err != nil {
+				return err
+			}
+		}
+		if e.Kind.Keyed() {
+			last.Target = l.targets.number(f.targets[i])
+		} else {
+			l.apply(f.file, &e, e.Offset, "", f.named[i])
+		}
+	}
+	return nil
 }
 
 // indexed reads the index file of a segment.

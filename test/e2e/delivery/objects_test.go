@@ -206,13 +206,13 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 		}
 	}
 	checkHistories(d, histories, 4)
-	if text, code := d.Command("get", "configmaps/default/object-0000", "--at", "24h"); code != 1 || !strings.Contains(text, "historyPerObject") {
+	if text, code := d.Command("get", "configmaps/default/object-0000", "--at", "24h"); code != 1 || !strings.Contains(text, "it was added at") {
 		t.Errorf("before the history: %d %s", code, text)
 	}
 	if text, code := d.Command("history", "configmaps/default/none"); code != 1 || !strings.Contains(text, "no event") {
 		t.Errorf("of an unknown object: %d %s", code, text)
 	}
-	if text, code := d.Command("history", "deployments/default/none/none/x"); code != 1 || !strings.Contains(text, "<resource>") {
+	if text, code := d.Command("history", "deployments/default/none/none/x"); code != 2 || !strings.Contains(text, "<resource>") {
 		t.Errorf("of no object: %d %s", code, text)
 	}
 	// The same without an informd, after a crash, and the next start notices nothing.
@@ -398,7 +398,7 @@ func TestTailCommand(t *testing.T) {
 	if text, code := d.Command("tail", "secret"); code != 1 || !strings.Contains(text, `did you mean "secrets"`) {
 		t.Errorf("tail of a resource that is not watched: %d %s", code, text)
 	}
-	if text, code := d.Command("tail", "--op", "changed"); code != 1 || !strings.Contains(text, "modified") {
+	if text, code := d.Command("tail", "--op", "changed"); code != 2 || !strings.Contains(text, "modified") {
 		t.Errorf("with an unknown operation: %d %s", code, text)
 	}
 }

@@ -27,10 +27,14 @@ func (c *Coverage) Began(name string, rv, position uint64) {
 	delete(c.filtered, name)
 }
 
-// Uncover covers a namespace no longer, since a flip or until it is listed. Leaves: its frames count until it has
+// Uncover covers a namespace no longer, since a flip or until it is listed. If the flip has no revision, and the
+// namespace matches again meanwhile, it does since its newest one. Leaves: its frames count until it has
 // left.
 func (c *Coverage) Uncover(name string, f Flip, l Leaving, leaves bool) {
 	c.change(func() {
+		if f.At == 0 {
+			f.At = c.Namespaces.known[name].rv
+		}
 		c.set(name, false, f)
 		if delete(c.leaving, name); leaves {
 			c.leaving[name] = l

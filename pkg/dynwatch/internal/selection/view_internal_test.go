@@ -266,6 +266,20 @@ func TestFailedMatch(t *testing.T) {
 	}
 }
 
+// TestMatchesAgain: a namespace that matches again while the target unmatches it does so since that revision.
+func TestMatchesAgain(t *testing.T) {
+	c := listed("a").target(t, 100)
+	c.Namespaces.Watched(watch.Modified, &listwatch.MetadataObject{Name: "a", RV: 110, Labels: labels.Set{"on": "no"}})
+	if now, err := c.Look(); err != nil || now.Unmatch["a"].At != 110 {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	c.Namespaces.Watched(watch.Modified, &listwatch.MetadataObject{Name: "a", RV: 120, Labels: labels.Set{"on": "yes"}})
+	c.Uncover("a", Flip{After: 110}, Leaving{Cause: 110}, true)
+	if now, err := c.Look(); err != nil || now.Match["a"] != (Flip{120, 110}) || len(now.Unmatch) > 0 {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
 // TestFilteredNamespacesAreBounded: namespaces without number have frames. What is forgotten
 // counts as unknown, which makes a gap.
 func TestFilteredNamespacesAreBounded(t *testing.T) {

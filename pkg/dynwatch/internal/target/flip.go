@@ -108,7 +108,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	c := &t.Coverage
 	l, _ := c.Leaving(name)
 	l = selection.Leaving{Cause: cause, Broken: l.Broken}
-	c.Uncover(name, selection.Flip{At: cause, After: cause}, l, true)
+	c.Uncover(name, selection.Flip{After: cause}, l, true)
 	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
@@ -128,7 +128,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 		t.lack(l.Broken, max(until, t.Cursor))
 	}
 	if err = errors.Join(err, t.Flush(ctx)); err == nil {
-		c.Uncover(name, selection.Flip{At: cause, After: cause}, selection.Leaving{Cause: cause, Until: until}, true)
+		c.Uncover(name, selection.Flip{After: cause}, selection.Leaving{Cause: cause, Until: until}, true)
 	}
 	return err
 }

@@ -588,7 +588,7 @@ func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
 }
 
 // TestLateFramesUnderASelectorDeleteOnce: etcd has compacted what tells a deletion from leaving, so the present
-// tells. A gap follows only if that was wrong.
+// tells, as a replay. A gap follows only if that was wrong.
 func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(api *fakeAPI)
@@ -596,23 +596,23 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	}{
 		"left, came back, deleted": {
 			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes"); api.del("a", "x") },
-			[]string{"deleted a/x uid-1 102<101", "gap (101,105] expired state"},
+			[]string{"deleted a/x uid-1 102<101 replay", "gap (101,105] expired state"},
 		},
 		"left, and came back": {
 			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes") },
-			[]string{"left a/x uid-1 102<101", "entered a/x uid-1 103<102"},
+			[]string{"left a/x uid-1 102<101 replay", "entered a/x uid-1 103<102 replay"},
 		},
 		"left": {
 			func(api *fakeAPI) { api.put("a", "x", "no") },
-			[]string{"left a/x uid-1 102<101"},
+			[]string{"left a/x uid-1 102<101 replay"},
 		},
 		"deleted": {
 			func(api *fakeAPI) { api.del("a", "x") },
-			[]string{"deleted a/x uid-1 102<101"},
+			[]string{"deleted a/x uid-1 102<101 replay"},
 		},
 		"deleted, and created again": {
 			func(api *fakeAPI) { api.del("a", "x"); api.put("a", "x", "yes") },
-			[]string{"deleted a/x uid-1 102<101", "added a/x uid-2 103"},
+			[]string{"deleted a/x uid-1 102<101 replay", "added a/x uid-2 103 replay"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -654,7 +654,7 @@ func TestLateStayThatEtcdRemembers(t *testing.T) {
 	api.del("a", "x")
 	api.do(func() { api.mute = false })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101", "gap (101,104] expired state"}, r.since(n)); diff != "" {
+	if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101 replay", "gap (101,104] expired state"}, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
 	if s := r.manager.Targets()[0]; s.Epoch != 0 {

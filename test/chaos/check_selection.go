@@ -163,6 +163,16 @@ func (c *sinkCheck) departures(o *Object, delivered map[uint64]*Delivery) {
 	}
 }
 
+// leftAt reports whether an object stopped to match a label selector at a revision.
+func (c *sinkCheck) leftAt(o *Object, rv uint64) bool {
+	for i, r := range o.Revisions {
+		if before, ok := o.before(i); r.RV == rv && c.truth.Rules[o.Target].labels != nil && ok && before.Matches && !r.Matches {
+			return true
+		}
+	}
+	return false
+}
+
 // passes is I20: what is delivered of an entry with selectors or a change filter is what these
 // let through. prev is what came before of the object.
 func (c *sinkCheck) passes(d, prev *Delivery) {

@@ -118,6 +118,15 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			d := &s.sink.Deliveries[s.at("u2:22:left:22")]
 			d.Op, d.ID, d.Final, d.HasObject = opDeleted, "u2:deleted", true, true
 		}, []string{"I5"}},
+		"DeletedForLeftByThePresent": {newLabelled, func(s *script) {
+			d := &s.sink.Deliveries[s.at("u2:22:left:22")]
+			d.Op, d.ID, d.Replay = opDeleted, "u2:deleted", true
+		}, nil},
+		"DeletedForModifiedByThePresent": {newLabelled, func(s *script) {
+			s.remove("u2:22:left:22")
+			s.deliver(opDeleted, "u2", 21)
+			s.sink.Deliveries[s.at("u2:deleted")].Replay = true
+		}, []string{"I2", "I3", "I5"}},
 		"AddedForEntered": {newLabelled, func(s *script) { s.sink.Deliveries[s.at("u1:18:entered:18")].Op = opAdded }, []string{"I20", "I3"}},
 		"AddedAfterAGap": {newLabelled, func(s *script) {
 			s.late()

@@ -184,6 +184,9 @@ func (c *sinkCheck) authentic(d *Delivery) {
 	}
 	found := false
 	for _, r := range o.Revisions {
+		if d.Op == opLeft && d.Replay && r.RV == d.RV && r.Deleted && r.Undone {
+			return // only the present could tell, and there the object exists
+		}
 		if r.RV != d.RV || r.Deleted {
 			continue
 		}
@@ -200,7 +203,8 @@ func (c *sinkCheck) authentic(d *Delivery) {
 }
 
 // authenticEnd: a deletion seen live names the revision of the end, one found by
-// comparison a later one; a last state that is said to be final is the last.
+// comparison a later one, or that at which the object had left the selection; a last
+// state that is said to be final is the last.
 func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
 	undone := slices.ContainsFunc(o.Revisions, func(r Revision) bool { return r.Undone })
 	if _, exists := o.last(); !exists || undone && d.Epoch > 0 && d.Replay {
@@ -209,7 +213,7 @@ func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
 	// After a restore a revision's number may come again: any of them will do.
 	there, same := false, false
 	for _, r := range o.Revisions {
-		if r.Deleted && (r.RV == d.RV || d.Replay && r.RV <= d.RV) {
+		if r.Deleted && (r.RV == d.RV || d.Replay && (r.RV <= d.RV || c.leftAt(o, d.RV))) {
 			there, same = true, same || r.Hash == d.Hash
 		}
 	}

@@ -80,7 +80,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case d.Op == event.Deleted:
 		return t.endGone(ctx, d, id, e, rv, o)
 	}
-	op, err := t.ask(ctx, d, o, rv-1)
+	op, compacted, err := t.ask(ctx, d, o, rv-1)
 	cause := rv
 	if left != 0 {
 		op, cause = event.Entered, max(rv, t.Coverage.At())
@@ -95,7 +95,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case gone:
 		return t.missedStay(ctx, id, rv)
 	}
-	return t.announceCaused(ctx, op, o, e, false, cause)
+	return t.announceCaused(ctx, op, o, e, compacted, cause)
 }
 
 // missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the

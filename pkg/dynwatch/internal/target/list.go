@@ -199,7 +199,7 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 
 // announceListed announces a listed object that the index does not hold.
 func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
-	op, err := t.ask(ctx, d, o, t.Cursor)
+	op, _, err := t.ask(ctx, d, o, t.Cursor)
 	gone := false
 	if err == nil && s.Newcomer == event.Entered {
 		at := max(t.Cursor, s.At) // the log can be ahead of the position

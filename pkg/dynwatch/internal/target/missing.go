@@ -20,17 +20,19 @@ import (
 
 // endGone emits the end of an object for which a DELETED frame came at revision rv, as decided: e is
 // nil if it was never announced, and o if it cannot be emitted. If etcd has compacted the revision, the present
-// tells.
+// tells. It can be wrong, so that the event is a replay: what is gone now may have left at rv, and etcd may have been
+// restored since.
 func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
 	unknown := e == nil
 	if unknown {
 		e = t.Index.Put(id)
 		defer t.Index.Remove(e) // what became of it is not known
 	}
-	op := d.Op
+	op, compacted := d.Op, false
 	if d.Ask {
 		now, still, err := t.stillThere(ctx, e, rv)
-		if listwatch.Unsupported(err) || listwatch.Expired(err) {
+		compacted = listwatch.Expired(err)
+		if compacted || listwatch.Unsupported(err) {
 			if unknown {
 				return nil
 			}
@@ -44,12 +46,14 @@ func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e 
 			return err
 		case still:
 			op, o = d.IfExists, now
+		case compacted:
+			o = nil
 		}
 	}
 	if op == "" {
 		return nil
 	}
-	return t.End(ctx, op, e, o, rv, false)
+	return t.End(ctx, op, e, o, rv, compacted)
 }
 
 // decideAbsent is what it means that a list at revision rv lacks the entry's object.
@@ -151,20 +155,21 @@ func (t *Target) asEntry(ctx context.Context, e *index.Entry, found frame.Object
 
 // existedAt reports whether the object existed at a revision, outside of the selection. If etcd has
 // compacted that, it is taken for new unless the log knows it.
-func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (bool, error) {
+func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (existed, compacted bool, err error) {
 	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, rv)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		return bad.UID == o.UID, nil // it was there, in whatever state
+		return bad.UID == o.UID, false, nil // it was there, in whatever state
 	}
+	compacted = listwatch.Expired(err)
 	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err):
+	case compacted, listwatch.Unsupported(err):
 		of := t.Event(event.Entered, emit.IDOf(o), false)
-		_, known, err := t.Last(ctx, &of)
-		return known, err
+		_, existed, err = t.Last(ctx, &of)
+		return existed, compacted, err
 	case errors.Is(err, listwatch.ErrOutside):
-		return t.Source.Resource.Loses(), nil
+		return t.Source.Resource.Loses(), false, nil
 	}
-	return err == nil && ok && then.UID == o.UID, err
+	return err == nil && ok && then.UID == o.UID, false, err
 }
 
 // endReplaced ends the entry if the decision is that another object has replaced it. It returns the
@@ -177,16 +182,16 @@ func (t *Target) endReplaced(ctx context.Context, d decide.Decision, e *index.En
 }
 
 // ask returns the event of a decision about a state of an object. If the decision asks, it finds out
-// whether the object existed at the revision before.
-func (t *Target) ask(ctx context.Context, d decide.Decision, o *frame.Object, before uint64) (event.Op, error) {
+// whether the object existed at the revision before, which etcd may have compacted.
+func (t *Target) ask(ctx context.Context, d decide.Decision, o *frame.Object, before uint64) (op event.Op, compacted bool, err error) {
 	if !d.Ask {
-		return d.Op, nil
+		return d.Op, false, nil
 	}
-	there, err := t.existedAt(ctx, o, before)
-	if there {
-		return d.IfExists, err
+	existed, compacted, err := t.existedAt(ctx, o, before)
+	if existed {
+		return d.IfExists, compacted, err
 	}
-	return d.Op, err
+	return d.Op, compacted, err
 }
 
 // endUncovered ends what a list at rv cannot hold because its namespace does not match.

@@ -163,7 +163,7 @@ func (t *Target) emitDecided(ctx context.Context, d decide.Decision, e *index.En
 	case f.End:
 		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
 	}
-	op, err := t.ask(ctx, d, f.Object, f.RV-1)
+	op, _, err := t.ask(ctx, d, f.Object, f.RV-1)
 	if err != nil {
 		return err
 	}

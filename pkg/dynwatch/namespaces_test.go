@@ -288,6 +288,32 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	}
 }
 
+// TestMatchesAgainWhileItLeaves: the watch is behind as a namespace no longer matches, and still is as it matches again. The
+// list that it begins with is ahead of frames that counted until it had left.
+func TestMatchesAgainWhileItLeaves(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "") // 102
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.put("team-a", "two", "")
+	api.del("team-a", "two")
+	api.put("", "team-a", "no") // 105
+	r.eventually("one leaves", func() bool { return count(r.log.all()[n:], event.Left) == 1 })
+	api.compact()
+	api.put("", "team-a", "yes") // 106
+	api.compact()
+	r.eventually("one enters", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
+	api.do(func() { api.slow = nil })
+	r.caughtUp()
+	want := []string{"left team-a/one uid-2 102<102", "entered team-a/one uid-2 102<102", "gap (102,106] selection state"}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 // TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its
 // namespace matches. A list at the position shows the object, and the watch that it ends.
 func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {

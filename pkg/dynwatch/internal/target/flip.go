@@ -71,6 +71,15 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
 	c := &t.Coverage
 	at, missed := c.Start(name, f, t.Cursor)
+	after := f.After
+	switch l, leaving := c.Leaving(name); {
+	case c.Apart: // of another store
+		after = 0
+	case l.Broken != 0 && l.Broken < after: // not all has entered since the flip before
+		after, missed = min(l.Broken, t.Cursor), true
+	case leaving: // its frames have counted until now
+		after = min(after, t.Cursor)
+	}
 	c.Cover(name)
 	rv, err := t.enter(ctx, name, at, f.At)
 	if at != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
@@ -82,10 +91,6 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 		return err
 	}
 	if missed || rv > t.Cursor {
-		after := f.After
-		if c.Apart { // of another store
-			after = 0
-		}
 		t.lack(after, max(rv, t.Cursor))
 	}
 	c.Began(name, rv, t.Cursor)

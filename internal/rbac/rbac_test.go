@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,131 +44,14 @@ const twoNamespaces = `
   - {resource: secrets, namespaces: [shop, bank], mode: metadata}
   - {group: apps, resource: daemonsets}`
 
-const wantTwoNamespaces = `apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: orders
-  namespace: shop
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: informd:shop:orders
-rules:
-# Lines 3, 5 of the config.
-- apiGroups:
-  - apps
-  resources:
-  - daemonsets
-  - deployments
-  verbs:
-  - list
-  - watch
-# Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one.
-- apiGroups:
-  - ""
-  resourceNames:
-  - kube-system
-  resources:
-  - namespaces
-  verbs:
-  - get
-# Not required: with this, informd knows at once of custom resources that come and go; without, after a while.
-- apiGroups:
-  - apiextensions.k8s.io
-  resources:
-  - customresourcedefinitions
-  verbs:
-  - list
-  - watch
-# Not required: the same for resources of other API servers.
-- apiGroups:
-  - apiregistration.k8s.io
-  resources:
-  - apiservices
-  verbs:
-  - list
-  - watch
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: informd:shop:orders
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: informd:shop:orders
-subjects:
-- kind: ServiceAccount
-  name: orders
-  namespace: shop
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: informd:shop:orders
-  namespace: bank
-rules:
-# Line 4 of the config.
-# This permission allows to read the values of Secrets; informd keeps and sends a hash of them.
-- apiGroups:
-  - ""
-  resources:
-  - secrets
-  verbs:
-  - list
-  - watch
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: informd:shop:orders
-  namespace: bank
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: informd:shop:orders
-subjects:
-- kind: ServiceAccount
-  name: orders
-  namespace: shop
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: informd:shop:orders
-  namespace: shop
-rules:
-# Lines 2, 4 of the config.
-# This permission allows to read the values of Secrets; informd keeps and sends a hash of them.
-- apiGroups:
-  - ""
-  resources:
-  - secrets
-  - services
-  verbs:
-  - list
-  - watch
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: informd:shop:orders
-  namespace: shop
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: informd:shop:orders
-subjects:
-- kind: ServiceAccount
-  name: orders
-  namespace: shop
-`
-
 func TestWhatIsPrinted(t *testing.T) {
 	got := printed(t, "memory", twoNamespaces, rbac.Account{Name: "orders", Namespace: "shop"})
 	comment, got, _ := strings.Cut(got, "\napiVersion")
-	if diff := cmp.Diff(wantTwoNamespaces, "apiVersion"+got); diff != "" {
+	want, err := os.ReadFile("testdata/two-namespaces.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), "apiVersion"+got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 	for line := range strings.Lines(comment) {
@@ -180,146 +64,106 @@ func TestWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// rolesIn decodes the roles of one kind.
-func rolesIn(t *testing.T, text, kind string) []rbacv1.Role {
+// rulesIn are the rules of all roles in a text, a line each: "shop: list,watch apps/deployments =web" is for one
+// Deployment in the namespace shop, and a rule of a ClusterRole has no namespace.
+func rulesIn(t *testing.T, text string) (all []string) {
 	t.Helper()
-	var all []rbacv1.Role
 	for document := range strings.SplitSeq(text, "\n---\n") {
-		var r rbacv1.Role // a ClusterRole has the same fields
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
+		var role rbacv1.Role // a ClusterRole has the same fields
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			t.Fatalf("%v\n%s", err, document)
 		}
-		if r.Kind == kind {
-			all = append(all, r)
+		for _, r := range role.Rules {
+			line := strings.Join(r.Verbs, ",") + " " + strings.Join(r.APIGroups, ",") + "/" + strings.Join(r.Resources, ",")
+			if role.Namespace != "" {
+				line = role.Namespace + ": " + line
+			}
+			if len(r.ResourceNames) > 0 {
+				line += " =" + strings.Join(r.ResourceNames, ",")
+			}
+			all = append(all, line)
 		}
 	}
 	return all
 }
 
-func TestClusterRules(t *testing.T) {
-	watch := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
-	}
-	identity := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
-	definitions, services := watch("apiextensions.k8s.io", "customresourcedefinitions"), watch("apiregistration.k8s.io", "apiservices")
+// The rules that every config has.
+const (
+	identity    = "get /namespaces =kube-system"
+	definitions = "list,watch apiextensions.k8s.io/customresourcedefinitions"
+	services    = "list,watch apiregistration.k8s.io/apiservices"
+)
+
+// TestRules: what an entry needs, and what is the same for all. With ownerChain: true the controllers that Kubernetes
+// has may be read where the objects are. An entry that selects a name gets no permission for other objects.
+func TestRules(t *testing.T) {
+	common := []string{identity, definitions, services}
+	pods := append([]string{"list,watch /pods"}, common...)
+	const core, apps, batch = "get /replicationcontrollers", "get apps/daemonsets,deployments,replicasets,statefulsets", "get batch/cronjobs,jobs"
+	owners := append([]string{"list,watch /pods", core, apps, batch}, common...)
 	cases := map[string]struct {
 		journal, resources string
-		want               []rbacv1.PolicyRule
+		want               []string
 	}{
-		"a journal in memory":  {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"a log":                {"log, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"nothing cluster-wide": {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}},
-		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, identity, services}},
-		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], scope: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"a journal in memory":    {"memory", "[pods]", pods},
+		"a log":                  {"log, dir: /tmp", "[pods]", pods},
+		"nothing cluster-wide":   {"memory", "[{resource: pods, namespaces: [shop]}]", append(slices.Clone(common), "shop: list,watch /pods")},
+		"definitions themselves": {"memory", "[customresourcedefinitions.apiextensions.k8s.io]", []string{definitions, identity, services}},
+		"a glob":                 {"memory", "[{resource: pods, namespaces: [shop, 'team-*']}]", pods},
+		"exact names, one watch": {"memory", "[{resource: pods, namespaces: [shop], scope: cluster}]", pods},
 		"labels of namespaces": {
-			"memory", " [{resource: pods, namespaces: [shop], namespaceSelector: tier=prod}]",
-			[]rbacv1.PolicyRule{watch("", "pods"), watch("", "namespaces"), identity, definitions, services},
+			"memory", "[{resource: pods, namespaces: [shop], namespaceSelector: tier=prod}]",
+			append([]string{"list,watch /pods", "list,watch /namespaces"}, common...),
 		},
 		"labels of namespaces that are watched themselves": {
-			"memory", " [{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, {resource: namespaces}]",
-			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), identity, definitions, services},
+			"memory", "[{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, namespaces]",
+			append([]string{"list,watch /namespaces,pods"}, common...),
 		},
-		"everything":     {"log, dir: /tmp", ` [{group: "*", resource: "*", excludeResources: [events]}]`, []rbacv1.PolicyRule{watch("*", "*"), identity}},
-		"a group":        {"memory", ` [{group: apps, resource: "*"}, {group: apps, resource: deployments}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
-		"names":          {"memory", ` [{group: apps, resource: "*sets"}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
-		"groups":         {"memory", ` [{group: "*.k8s.io", resource: widgets}]`, []rbacv1.PolicyRule{watch("*", "widgets"), identity, definitions, services}},
-		"its own groups": {"memory", ` [{group: "apiextensions.k8s.io", resource: "*"}]`, []rbacv1.PolicyRule{watch("apiextensions.k8s.io", "*"), identity, services}},
+		"everything":     {"log, dir: /tmp", `[{group: "*", resource: "*", excludeResources: [events]}]`, []string{"list,watch */*", identity}},
+		"a group":        {"memory", `["*.apps", deployments.apps]`, append([]string{"list,watch apps/*"}, common...)},
+		"names":          {"memory", `["*sets.apps"]`, append([]string{"list,watch apps/*"}, common...)},
+		"groups":         {"memory", `[{group: "*.k8s.io", resource: widgets}]`, append([]string{"list,watch */widgets"}, common...)},
+		"its own groups": {"memory", `["*.apiextensions.k8s.io"]`, []string{"list,watch apiextensions.k8s.io/*", identity, services}},
 		"the order of the config is not that of the rules": {
-			"memory", " [{group: batch, resource: jobs}, {resource: services}, {group: apps, resource: deployments}, {resource: pods}]",
-			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), identity, definitions, services},
+			"memory", "[jobs.batch, services, deployments.apps, pods]",
+			append([]string{"list,watch /pods,services", "list,watch apps/deployments", "list,watch batch/jobs"}, common...),
+		},
+		"owners": {"memory", "[{resource: pods, ownerChain: true}]", owners},
+		"owners in one namespace": {
+			"memory", "[{resource: pods, ownerChain: true, namespaces: [shop]}]",
+			append(slices.Clone(common), "shop: list,watch /pods", "shop: "+core, "shop: "+apps, "shop: "+batch),
+		},
+		"the manager, no owners": {"memory", "[{resource: pods, fieldManager: true, namespaces: [shop]}]", append(slices.Clone(common), "shop: list,watch /pods")},
+		"owners of one entry":    {"memory", "[{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", append(slices.Clone(owners), "shop: list,watch /services")},
+		"owners of both": {
+			"memory", "[{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]",
+			append(slices.Clone(owners), "shop: list,watch /services"),
+		},
+		"some owners watched": {"memory", "[{resource: pods, ownerChain: true}, '*.apps']", slices.Insert(slices.Clone(owners), 1, "list,watch apps/*")},
+		"objects by name": {
+			"memory", `[{resource: secrets, namespaces: [shop], fieldSelector: "metadata.name=db"}, ` +
+				`{resource: configmaps, namespaces: [shop], fieldSelector: "metadata.namespace!=x,metadata.name==db"}, ` +
+				`{resource: endpoints, namespaces: [shop], fieldSelector: "metadata.name!=db"}, ` +
+				`{resource: services, namespaces: [shop], fieldSelector: "metadata.name=a"}]`,
+			append(slices.Clone(common), "shop: list,watch /endpoints", "shop: list,watch /services =a", "shop: list,watch /configmaps,secrets =db"),
+		},
+		"objects by name that informd reads itself": {
+			"memory", `[{resource: namespaces, fieldSelector: "metadata.name=shop"}, ` +
+				`{resource: customresourcedefinitions.apiextensions.k8s.io, fieldSelector: "metadata.name=a.example.com"}, ` +
+				`{resource: pods, namespaceSelector: "tier=prod"}]`,
+			append([]string{"list,watch /pods", "list,watch /namespaces =shop", definitions + " =a.example.com", "list,watch /namespaces"}, common...),
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			roles := rolesIn(t, printed(t, c.journal, c.resources, base()), "ClusterRole")
-			if len(roles) != 1 || roles[0].Name != "informd" {
-				t.Fatalf("cluster roles: %v", roles)
-			}
-			if diff := cmp.Diff(c.want, roles[0].Rules); diff != "" {
+			text := printed(t, c.journal, " "+c.resources, base())
+			if diff := cmp.Diff(c.want, rulesIn(t, text)); diff != "" {
 				t.Errorf("rules (-want +got):\n%s", diff)
-			}
-			if others := rolesIn(t, printed(t, c.journal, c.resources, base()), "Role"); len(others) > 0 && name != "nothing cluster-wide" {
-				t.Errorf("roles in namespaces: %v", others)
-			}
-		})
-	}
-}
-
-// With ownerChain: true the controllers that Kubernetes has may be read where the objects are.
-func TestOwnerRules(t *testing.T) {
-	rule := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
-	}
-	got := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get"}}
-	}
-	core, batch := got("", "replicationcontrollers"), got("batch", "cronjobs", "jobs")
-	apps := got("apps", "daemonsets", "deployments", "replicasets", "statefulsets")
-	identity := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
-	definitions, services := rule("apiextensions.k8s.io", "customresourcedefinitions"), rule("apiregistration.k8s.io", "apiservices")
-	cases := map[string]struct {
-		resources  string
-		everywhere []rbacv1.PolicyRule
-		shop       []rbacv1.PolicyRule
-	}{
-		"everywhere":   {" [{resource: pods, ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, nil},
-		"in one":       {" [{resource: pods, ownerChain: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
-		"none asks":    {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
-		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, apps, batch, identity, definitions, services}, nil},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			text := printed(t, "memory", c.resources, base())
-			if diff := cmp.Diff(c.everywhere, rolesIn(t, text, "ClusterRole")[0].Rules); diff != "" {
-				t.Errorf("in the cluster (-want +got):\n%s", diff)
-			}
-			var shop []rbacv1.PolicyRule
-			for _, r := range rolesIn(t, text, "Role") {
-				shop = append(shop, r.Rules...)
-			}
-			if diff := cmp.Diff(c.shop, shop); diff != "" {
-				t.Errorf("in the namespace (-want +got):\n%s", diff)
 			}
 			if n, asked := strings.Count(text, "Optional: the controllers for ownerChain."), strings.Contains(c.resources, "owner"); n > 0 != asked {
 				t.Errorf("owners are explained %d times", n)
 			}
 		})
-	}
-}
-
-// An entry that selects a name gets no permission for other objects.
-func TestRulesForNames(t *testing.T) {
-	named := func(name, group string, resources ...string) rbacv1.PolicyRule {
-		rule := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
-		if name != "" {
-			rule.ResourceNames = []string{name}
-		}
-		return rule
-	}
-	text := printed(t, "memory", `
-  - {resource: secrets, namespaces: [shop], fieldSelector: "metadata.name=db"}
-  - {resource: configmaps, namespaces: [shop], fieldSelector: "metadata.namespace!=x,metadata.name==db"}
-  - {resource: endpoints, namespaces: [shop], fieldSelector: "metadata.name!=db"}
-  - {resource: services, namespaces: [shop], fieldSelector: "metadata.name=a"}
-  - {resource: namespaces, fieldSelector: "metadata.name=shop"}
-  - {resource: customresourcedefinitions.apiextensions.k8s.io, fieldSelector: "metadata.name=a.example.com"}
-  - {resource: pods, namespaceSelector: "tier=prod"}`, base())
-	identity := named("kube-system", "", "namespaces")
-	identity.Verbs = []string{"get"}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		named("", "", "pods"), named("shop", "", "namespaces"), named("a.example.com", "apiextensions.k8s.io", "customresourcedefinitions"),
-		named("", "", "namespaces"), identity,
-		named("", "apiextensions.k8s.io", "customresourcedefinitions"), named("", "apiregistration.k8s.io", "apiservices"),
-	}, rolesIn(t, text, "ClusterRole")[0].Rules); diff != "" {
-		t.Errorf("in the cluster (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		named("", "", "endpoints"), named("a", "", "services"), named("db", "", "configmaps", "secrets"),
-	}, rolesIn(t, text, "Role")[0].Rules); diff != "" {
-		t.Errorf("in the namespace (-want +got):\n%s", diff)
 	}
 }
 
@@ -348,8 +192,10 @@ func TestNamesStayText(t *testing.T) {
 	names := []string{"007", "1e3", "null", "true", "y"}
 	text := printed(t, "memory", ` [{resource: pods, namespaces: ["007", "1e3", "null", "true", "y"]}]`, rbac.Account{Name: "0x1f", Namespace: "42"})
 	var got []string
-	for _, r := range rolesIn(t, text, "Role") {
-		got = append(got, r.Namespace)
+	for _, rule := range rulesIn(t, text) {
+		if namespace, _, ok := strings.Cut(rule, ": "); ok {
+			got = append(got, namespace)
+		}
 	}
 	if !slices.Equal(got, names) {
 		t.Errorf("namespaces %q, want %q", got, names)

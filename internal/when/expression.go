@@ -12,7 +12,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
-	"github.com/informd/informd/internal/when/lazyjson"
 	"github.com/informd/informd/internal/when/library"
 	"github.com/informd/informd/pkg/event"
 )
@@ -137,7 +136,7 @@ func (*view) Parent() cel.Activation { return nil }
 // decoded is an object that is decoded as it is read, null for none.
 func decoded(text []byte) ref.Val {
 	if text != nil {
-		return lazyjson.Value(text)
+		return lazyValue(text)
 	}
 	return types.NullValue
 }

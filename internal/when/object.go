@@ -1,4 +1,4 @@
-package lazyjson
+package when
 
 import (
 	"bytes"

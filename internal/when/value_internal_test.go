@@ -1,4 +1,4 @@
-package lazyjson_test
+package when
 
 import (
 	"bytes"
@@ -16,12 +16,11 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/informd/informd/internal/when/lazyjson"
 	"github.com/informd/informd/internal/when/library"
 )
 
-// decoded is the reference: the text in Go's maps and slices, as Kubernetes decodes it.
-func decoded(text []byte) (any, error) {
+// reference is the text in Go's maps and slices, as Kubernetes decodes it: what to compare with.
+func reference(text []byte) (any, error) {
 	var value any
 	err := kubejson.Unmarshal(text, &value)
 	return value, err
@@ -145,12 +144,12 @@ func TestEqualsDecoded(t *testing.T) {
 		s.b.Reset()
 		s.object(0)
 		text := []byte(s.b.String())
-		want, err := decoded(text)
+		want, err := reference(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 		// One value for all expressions, as in informd.
-		value := lazyjson.Value(text)
+		value := lazyValue(text)
 		order := expressions()
 		s.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, expression := range order {
@@ -186,7 +185,7 @@ func kind(err error) string {
 
 // TestDuplicateKeys: the first one counts, for every question.
 func TestDuplicateKeys(t *testing.T) {
-	value, ok := lazyjson.Value([]byte(`{"a":1,"a":2,"b":3}`)).(traits.Mapper)
+	value, ok := lazyValue([]byte(`{"a":1,"a":2,"b":3}`)).(traits.Mapper)
 	if !ok {
 		t.Fatal("no map")
 	}
@@ -202,10 +201,10 @@ func TestDuplicateKeys(t *testing.T) {
 func TestDepth(t *testing.T) {
 	const n = 1_000_000
 	deepList := []byte(strings.Repeat("[", n) + strings.Repeat("]", n))
-	if got := lazyjson.Value(deepList); !types.IsError(got) || !strings.Contains(fmt.Sprint(got), "deeper than") {
+	if got := lazyValue(deepList); !types.IsError(got) || !strings.Contains(fmt.Sprint(got), "deeper than") {
 		t.Errorf("a deep list is a %s", got.Type().TypeName())
 	}
-	value := lazyjson.Value([]byte(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)))
+	value := lazyValue([]byte(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)))
 	for range 5000 {
 		m, ok := value.(traits.Mapper)
 		if !ok {
@@ -222,7 +221,7 @@ func TestDepth(t *testing.T) {
 func TestOnlyWhatIsRead(t *testing.T) {
 	text := []byte(`{"spec":{"list":[` + strings.Repeat(`{"name":"x","value":{"a":[1,2,3]}},`, 10_000) + `0]},"status":{"phase":"Running"}}`)
 	got := testing.AllocsPerRun(10, func() {
-		status, ok := lazyjson.Value(text).(traits.Mapper).Get(types.String("status")).(traits.Mapper)
+		status, ok := lazyValue(text).(traits.Mapper).Get(types.String("status")).(traits.Mapper)
 		if !ok || status.Get(types.String("phase")) != types.String("Running") {
 			t.Fatal("not found")
 		}
@@ -241,9 +240,9 @@ func FuzzValue(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		value := lazyjson.Value(text)
+		value := lazyValue(text)
 		touch(value, 0)
-		want, err := decoded(text)
+		want, err := reference(text)
 		if err != nil || !json.Valid(text) || ambiguous(text) {
 			return
 		}

@@ -1,12 +1,4 @@
-// Package lazyjson gives the CEL value of a JSON text and decodes of it only what
-// an expression reads: object.status.phase finds two keys and makes one string of
-// an object of any size. The values are what CEL makes of the same text decoded
-// into map[string]any as Kubernetes does it: whole numbers are int, others double.
-//
-// It does not evaluate anything and knows no events; package when does. The text
-// may be hostile: what is not JSON is a CEL error where it is read. Values are not
-// safe for concurrent use, as finding a member remembers it.
-package lazyjson
+package when
 
 import (
 	"encoding/json"
@@ -22,8 +14,14 @@ import (
 // stack for every level, and reading a member a look over what is in it.
 const maxDepth = 1_000
 
-// Value is the CEL value of text, which it keeps and which must not change.
-func Value(text []byte) ref.Val {
+// lazyValue is the CEL value of text, which it keeps and which must not change. It decodes of it
+// only what an expression reads: object.status.phase finds two keys and makes one string of
+// an object of any size. The values are what CEL makes of the same text decoded
+// into map[string]any as Kubernetes does it: whole numbers are int, others double.
+//
+// The text may be hostile: what is not JSON is a CEL error where it is read. Values are not
+// safe for concurrent use, as finding a member remembers it.
+func lazyValue(text []byte) ref.Val {
 	start := skipSpace(text, 0)
 	if start < len(text) && text[start] == '{' {
 		return decode(text[start:], 0) // ends where it ends: to look for it would be a pass over all of it

@@ -13,8 +13,6 @@ import (
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/ext"
-
-	"github.com/informd/informd/internal/when/library"
 )
 
 // CostLimit is the cost at which an evaluation ends, a tenth of what admission
@@ -53,7 +51,7 @@ func NewCompiler() (*Compiler, error) {
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals()),
 	}
-	options = append(options, library.Options()...)
+	options = append(options, library()...)
 	// Behind the types of the library, which want the provider that this replaces.
 	options = append(options, ext.NativeTypes(reflect.TypeFor[attributes](), ext.ParseStructTags(true)))
 	env, err := cel.NewEnv(options...)
@@ -61,7 +59,7 @@ func NewCompiler() (*Compiler, error) {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
 	c := &Compiler{env: env, names: variables()}
-	if c.options, err = library.ProgramOptions(env, CostLimit); err != nil {
+	if c.options, err = programOptions(env, CostLimit); err != nil {
 		return nil, fmt.Errorf("make the options of expressions: %w", err)
 	}
 	var functions []string

@@ -3,7 +3,7 @@
 //
 // A [Compiler] checks expressions when a config is loaded. An [Expression] is
 // evaluated for one event after the other; of the object it decodes what it reads
-// and no more, straight from the event's bytes. Package library has the functions.
+// and no more, straight from the event's bytes.
 //
 // The package decides about one expression and one event. Which events an expression
 // is asked about, and what becomes of one that fails, is for package deliver; where

@@ -12,7 +12,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
-	"github.com/informd/informd/internal/when/library"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -88,7 +87,7 @@ func reason(err error) string {
 		{"type conversion error", "a value that cannot be converted"},
 		{"the data is not JSON", "the data is not JSON"},
 		{"the data nests", "the data nests too deeply"},
-		{library.ErrTooDear, fmt.Sprintf("the cost is over the limit of %d", CostLimit)},
+		{errTooDear, fmt.Sprintf("the cost is over the limit of %d", CostLimit)},
 		{"internal error", "an error inside of CEL"},
 	} {
 		if strings.HasPrefix(message, class.begins) {

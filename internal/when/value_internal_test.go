@@ -15,8 +15,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/informd/informd/internal/when/library"
 )
 
 // reference is the text in Go's maps and slices, as Kubernetes decodes it: what to compare with.
@@ -51,11 +49,11 @@ func expressions() []string {
 
 func programs(t testing.TB) map[string]cel.Program {
 	t.Helper()
-	env, err := cel.NewEnv(append(library.Options(), cel.Variable("object", cel.DynType), cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true))...)
+	env, err := cel.NewEnv(append(library(), cel.Variable("object", cel.DynType), cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := library.ProgramOptions(env, 100_000)
+	options, err := programOptions(env, 100_000)
 	if err != nil {
 		t.Fatal(err)
 	}

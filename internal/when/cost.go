@@ -1,4 +1,4 @@
-package library
+package when
 
 import (
 	"errors"
@@ -17,15 +17,15 @@ import (
 	kubernetes "k8s.io/apiserver/pkg/cel/library"
 )
 
-// ErrTooDear is the message of a call that is not made because it alone would cost
+// errTooDear is the message of a call that is not made because it alone would cost
 // more than the limit.
-const ErrTooDear = "the call costs more than the limit"
+const errTooDear = "the call costs more than the limit"
 
-// ProgramOptions charge every call, as admission policies do, and end an evaluation
+// programOptions charge every call, as admission policies do, and end an evaluation
 // whose cost comes to more than limit, or whose context ends, which loops look at.
 // CEL charges a call when it is done; those of which a single one may take hours or
 // gigabytes are charged before.
-func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
+func programOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}, steps: new(sync.Map)}
 	for name, function := range env.Functions() {
 		if _, guarded := g.cost(name); !guarded {
@@ -284,6 +284,6 @@ func (g guard) decorate(step interpreter.InterpretableV2) (interpreter.Interpret
 		if c.Function() == "isQuantity" {
 			return types.False // quantity() does not take it
 		}
-		return types.NewErrFromString(ErrTooDear)
+		return types.NewErrFromString(errTooDear)
 	}), nil
 }

@@ -1,4 +1,4 @@
-package library_test
+package when
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-
-	"github.com/informd/informd/internal/when/library"
 )
 
 const limit = 100_000
@@ -19,7 +17,7 @@ const limit = 100_000
 // evaluate returns the result of an expression over the variables s and list.
 func evaluate(t *testing.T, text string, variables map[string]any) (any, error) {
 	t.Helper()
-	env, err := cel.NewEnv(append(library.Options(), cel.Variable("s", cel.DynType), cel.Variable("list", cel.DynType), cel.OptionalTypes(),
+	env, err := cel.NewEnv(append(library(), cel.Variable("s", cel.DynType), cel.Variable("list", cel.DynType), cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true))...)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +26,7 @@ func evaluate(t *testing.T, text string, variables map[string]any) (any, error) 
 	if issues.Err() != nil {
 		t.Fatalf("%s: %v", text, issues.Err())
 	}
-	options, err := library.ProgramOptions(env, limit)
+	options, err := programOptions(env, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +130,7 @@ func TestDearCalls(t *testing.T) {
 	} {
 		start := time.Now()
 		got, err := evaluate(t, expression, variables)
-		if err == nil || !strings.Contains(err.Error(), library.ErrTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") &&
+		if err == nil || !strings.Contains(err.Error(), errTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") &&
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, %v", expression, got, err)
 		}
@@ -159,7 +157,7 @@ func TestHugeQuantities(t *testing.T) {
 			`quantity(s).isGreaterThan(quantity("1Gi"))`, `quantity(s) == quantity("1")`, `sign(quantity(s).add(1)) == 1`, `sign(quantity("1").sub(quantity(s))) == 1`,
 		} {
 			start := time.Now()
-			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), library.ErrTooDear) {
+			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), errTooDear) {
 				t.Errorf("%s of %s: %v, %v", expression, s, got, err)
 			}
 			if took := time.Since(start); took > 30*time.Second {
@@ -206,7 +204,7 @@ func TestDearCallsOnNestedValues(t *testing.T) {
 		{`list.indexOf("aaaaaaaaaaaaaaaaaaab") < 0 && lists.range(1000).all(x, list.indexOf("aaaaaaaaaaaaaaaaaaab") < 0)`, "", text},
 	} {
 		got, err := evaluate(t, c.expression, map[string]any{"s": c.s, "list": c.list})
-		if err == nil || !strings.Contains(err.Error(), library.ErrTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") {
+		if err == nil || !strings.Contains(err.Error(), errTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") {
 			t.Errorf("%s: %v, %v", c.expression, got, err)
 		}
 	}

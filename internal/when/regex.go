@@ -1,4 +1,4 @@
-package library
+package when
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func findAll(pattern *regexp.Regexp, text string, n int) ref.Val {
 		all = append(all, text[from:to])
 		return len(all) != n
 	}) {
-		return types.NewErrFromString(ErrTooDear)
+		return types.NewErrFromString(errTooDear)
 	}
 	return types.NewStringList(types.DefaultTypeAdapter, all)
 }
@@ -71,7 +71,7 @@ func (g guard) constant(name, overload string, s function) *interpreter.RegexOpt
 			g.steps.Store(pattern, steps)
 			return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
 				if searching(values[0], values[1], steps) > float64(g.limit) {
-					return types.NewErrFromString(ErrTooDear)
+					return types.NewErrFromString(errTooDear)
 				}
 				return call(s, compiled, values)
 			}), nil

@@ -1,14 +1,4 @@
-// Package library has the functions that expressions may call beside CEL's own:
-// those of admission policies in Kubernetes, and CEL's extensions for strings, lists,
-// sets, two-variable comprehensions and addresses.
-//
-// Admission policies judge objects that the API server has checked. Here the text of
-// an object may be hostile, so that the package adds what bounds a call: a cost that
-// is charged before the call, a time limit for searches, the size of a quantity. A regular
-// expression must be a literal.
-//
-// It does not compile or evaluate anything; package when does.
-package library
+package when
 
 import (
 	"github.com/google/cel-go/cel"
@@ -16,8 +6,15 @@ import (
 	kubernetes "k8s.io/apiserver/pkg/cel/library"
 )
 
-// Options are the functions, for an environment with optional types.
-func Options() []cel.EnvOption {
+// library has the functions that expressions may call beside CEL's own, for an environment with
+// optional types: those of admission policies in Kubernetes, and CEL's extensions for strings,
+// lists, sets, two-variable comprehensions and addresses.
+//
+// Admission policies judge objects that the API server has checked. Here the text of
+// an object may be hostile, so that informd adds what bounds a call: a cost that
+// is charged before the call, a time limit for searches, the size of a quantity. A regular
+// expression must be a literal.
+func library() []cel.EnvOption {
 	return []cel.EnvOption{
 		ext.Strings(ext.StringsVersion(5)),
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(maxRange)),

@@ -60,10 +60,17 @@ func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 // Outdated reports whether the log may be in line with other namespaces than those that match.
 func (c *Coverage) Outdated() bool { return c.outdated }
 
-// Compared says that the log is in line with a list of all objects at revision rv.
+// Compared says that the log is in line with a list of all objects at revision rv, but for namespaces that are yet
+// to leave: what they have had since, if they matched for a while, is told only in part.
 func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
+	for name, l := range c.leaving {
+		if l.Until == 0 {
+			l.Broken = max(rv, 1)
+			c.change(func() { c.leaving[name] = l })
+		}
+	}
 }
 
 // Widen widens a gap, of a list that was compared, by the time in which namespaces may have changed.

@@ -129,8 +129,8 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	if err == nil && until < t.Cursor {
 		err = fmt.Errorf("%w (list at %d)", errBehind, until) // what it lacks may have been born since
 	}
-	if l.Broken != 0 {
-		t.lack(l.Broken, max(until, t.Cursor))
+	if to := max(until, t.Cursor); l.Broken != 0 && l.Broken < to {
+		t.lack(l.Broken, to)
 	}
 	if err = errors.Join(err, t.Flush(ctx)); err == nil {
 		c.Uncover(name, selection.Flip{After: cause}, selection.Leaving{Cause: cause, Until: until}, true)

@@ -31,7 +31,8 @@ import (
 // from before the first event of a flip until the watch has passed all of it. With another hash than
 // that of now, a recovery compares all objects with a list at the newest revision in the log, behind which the
 // watch goes on, or of now if etcd has compacted that. Namespaces in the log that do not match leave
-// after that, as above. A gap (selection) declares the time since log and Namespaces were in line.
+// after that, as above. A gap (selection) declares the time since log and Namespaces were in line, and another
+// one the time until these have left.
 //
 // Namespaces in a store of their own have other revisions. Then a namespace that begins to match is
 // listed now, with a gap from the beginning.

@@ -103,6 +103,14 @@ func (c *Coverage) Leaving(namespace string) (Leaving, bool) {
 	return l, leaves
 }
 
+// LeavesAt returns the revision up to which frames of namespaces that leave count, 0 if there are none or it is not known.
+func (c *Coverage) LeavesAt() (rv uint64) {
+	for _, l := range c.leaving {
+		rv = max(rv, l.Until)
+	}
+	return rv
+}
+
 // Leaves reports whether any namespace leaves.
 func (c *Coverage) Leaves() bool { return len(c.leaving) > 0 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -314,6 +315,30 @@ func TestMatchesAgainWhileItLeaves(t *testing.T) {
 	}
 }
 
+// TestRecoveryWhileANamespaceLeaves: history is lost while frames of a namespace count until it has left. The list that is
+// compared does not show its objects, so that the frames behind that list are of objects that nobody knows.
+func TestRecoveryWhileANamespaceLeaves(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "") // 102
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.put("team-a", "two", "") // 103
+	api.put("team-a", "two", "")
+	api.put("", "team-a", "no") // 105
+	r.eventually("one leaves", func() bool { return count(r.log.all()[n:], event.Left) == 1 })
+	api.do(func() { api.slow, api.oldest = nil, 103 })
+	api.cut()
+	r.eventually("a gap", func() bool { return count(r.log.all()[n:], event.Gap) > 0 })
+	r.caughtUp()
+	want := []string{"left team-a/one uid-2 102<102", "gap (102,105] expired state"}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 // TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its
 // namespace matches. A list at the position shows the object, and the watch that it ends.
 func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
@@ -436,6 +461,39 @@ func TestCauseOfWhatAListLeavesOut(t *testing.T) {
 	}
 	if count(r.log.all()[n:], event.Left) != 1 {
 		t.Errorf("events: %q", r.since(n))
+	}
+}
+
+// TestMatchesForAWhileDuringAComparison: a namespace that the log has objects of does not match any more at the start. It
+// matches for a while as the comparison is written. Of that while the watch brings what is born, and not what was there.
+func TestMatchesForAWhileDuringAComparison(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "x", "1") // 103
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	r.stop(false)
+	api.put("", "team-a", "no") // 104
+	api.put("team-a", "there", "")
+	api.put("team-b", "y", "") // 106
+	api.compact()              // the list that is compared is of now
+	release := r.log.hold()
+	r.begin(labelled())
+	r.eventually("the comparison", func() bool { return r.manager.Targets()[0].Blocked })
+	api.put("", "team-a", "yes")   // 107
+	api.put("team-a", "there", "") // 108
+	api.put("team-a", "born", "")
+	api.put("", "team-a", "no")          // 110
+	<-time.After(100 * time.Millisecond) // if the Namespaces are read later than that, all of it is announced
+	release()
+	r.eventually("an end", func() bool { return count(r.log.all()[n:], event.Left) > 0 })
+	r.caughtUp()
+	if !slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool {
+		return e.ResourceVersion == 108 || e.Op == event.Gap && e.Gap.From < 108 && e.Gap.To >= 108
+	}) {
+		t.Errorf("a state is neither announced nor in a gap:\n%s", strings.Join(r.since(n), "\n"))
 	}
 }
 

@@ -45,7 +45,7 @@ type Coverage struct {
 
 // Leaving is a namespace that no longer matches. Its frames count until the watch has passed revision
 // Until, 0 if that is not known yet. Cause is the revision of the Namespace. Broken is not 0 if only
-// some of its objects may have been told of since that revision.
+// some of its objects may have been announced since that revision.
 type Leaving struct{ Until, Cause, Broken uint64 }
 
 // NewCoverage makes the coverage of a target that has not begun.

@@ -61,7 +61,7 @@ func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 func (c *Coverage) Outdated() bool { return c.outdated }
 
 // Compared says that the log is in line with a list of all objects at revision rv, but for namespaces that are yet
-// to leave: what they have had since, if they matched for a while, is told only in part.
+// to leave: what they have had since, if they matched for a while, is announced only in part.
 func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
@@ -103,7 +103,7 @@ func (c *Coverage) Leaving(namespace string) (Leaving, bool) {
 	return l, leaves
 }
 
-// LeavesAt returns the revision up to which frames of namespaces that leave count, 0 if there are none or it is not known.
+// LeavesAt returns the revision up to which frames of namespaces that leave count, 0 if there are none or none is known.
 func (c *Coverage) LeavesAt() (rv uint64) {
 	for _, l := range c.leaving {
 		rv = max(rv, l.Until)

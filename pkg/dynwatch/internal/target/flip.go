@@ -71,14 +71,13 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
 	c := &t.Coverage
 	at, missed := c.Start(name, f, t.Cursor)
-	after := f.After
 	switch l, leaving := c.Leaving(name); {
 	case c.Apart: // of another store
-		after = 0
-	case l.Broken != 0 && l.Broken < after: // not all has entered since the flip before
-		after, missed = min(l.Broken, t.Cursor), true
+		f.After = 0
+	case l.Broken != 0 && l.Broken < f.After: // not all has entered since the flip before
+		f.After, missed = min(l.Broken, t.Cursor), true
 	case leaving: // its frames have counted until now
-		after = min(after, t.Cursor)
+		f.After = min(f.After, t.Cursor)
 	}
 	c.Cover(name)
 	rv, err := t.enter(ctx, name, at, f.At)
@@ -91,7 +90,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 		return err
 	}
 	if missed || rv > t.Cursor {
-		t.lack(after, max(rv, t.Cursor))
+		t.lack(f.After, max(rv, t.Cursor))
 	}
 	c.Began(name, rv, t.Cursor)
 	return nil

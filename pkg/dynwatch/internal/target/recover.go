@@ -153,7 +153,7 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 	if t.Coverage.Outdated() {
 		t.Coverage.Widen(&gap)
 	}
-	gap.To = max(gap.To, t.Coverage.LeavesAt()) // the list lacks what leaves, and frames tell of a part only
+	gap.To = max(gap.To, t.Coverage.LeavesAt()) // the list lacks what leaves, and frames bring a part only
 	if !l.unsure && (!l.walks() || l.from < rv) {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err

@@ -160,6 +160,9 @@ func TestRules(t *testing.T) {
 			if diff := cmp.Diff(c.want, rulesIn(t, text)); diff != "" {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
+			if n := strings.Count(text, "\nkind: ClusterRole\nmetadata:\n  name: informd\n"); n != 1 {
+				t.Errorf("%d cluster roles of this name, want 1", n)
+			}
 			if n, asked := strings.Count(text, "Optional: the controllers for ownerChain."), strings.Contains(c.resources, "owner"); n > 0 != asked {
 				t.Errorf("owners are explained %d times", n)
 			}

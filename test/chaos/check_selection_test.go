@@ -127,6 +127,17 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			s.deliver(opDeleted, "u2", 21)
 			s.sink.Deliveries[s.at("u2:deleted")].Replay = true
 		}, []string{"I2", "I3", "I5"}},
+		"LeftForUndoneDeletionByThePresent": {newLabelled, func(s *script) {
+			s.undoAfter(23)
+			s.remove("u2:22:left:22")
+			s.moves(opLeft, "u2", 24, 24)
+			s.sink.Deliveries[s.at("u2:24:left:24")].Replay = true
+		}, nil},
+		"LeftForUndoneDeletion": {newLabelled, func(s *script) {
+			s.undoAfter(23)
+			s.remove("u2:22:left:22")
+			s.moves(opLeft, "u2", 24, 24)
+		}, []string{"I5"}},
 		"AddedForEntered": {newLabelled, func(s *script) { s.sink.Deliveries[s.at("u1:18:entered:18")].Op = opAdded }, []string{"I20", "I3"}},
 		"AddedAfterAGap": {newLabelled, func(s *script) {
 			s.late()

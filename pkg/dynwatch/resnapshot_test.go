@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -441,6 +442,30 @@ func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
 	api.do(func() { api.mute = false })
 	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
 		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+}
+
+// TestResnapshotWhileADeletionIsPending: etcd has compacted the position, and a list of now lacks what the watch has yet to
+// end. A snapshot at the position without it would be a lie.
+func TestResnapshotWhileADeletionIsPending(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	api.del("a", "deleted")
+	api.compact()
+	outcome := r.resnapshotLater()
+	r.eventually("a list of now", func() bool { return count(r.log.all()[n:], event.Snapshot) == 3 })
+	<-time.After(100 * time.Millisecond) // for an end that is not due
+	api.do(func() { api.mute = false })
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+	all := r.log.all()[n:]
+	ended := slices.IndexFunc(all, func(e event.Event) bool { return e.Op == event.Deleted })
+	if synced := slices.IndexFunc(all, func(e event.Event) bool { return e.Op == event.Synced }); ended < 0 || synced < ended {
+		t.Errorf("events %q", r.since(n))
 	}
 }
 

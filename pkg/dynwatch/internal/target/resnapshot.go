@@ -124,8 +124,9 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error 
 		return errDiffers
 	}
 	for e := range t.Index.All() {
-		// The list lacks it, or has one of its name from before; or its namespace leaves, and may match again before.
-		if e.Run != s.Run && (e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
+		// The list lacks it, or has one of its name from before; or the watch has yet to end what consumers do not
+		// have since the begin event; or its namespace leaves, and may match again before.
+		if e.Run != s.Run && (e.RV > rv || rv > t.Cursor && e.RV <= s.since || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
 			return errDiffers
 		}
 	}

@@ -43,16 +43,12 @@ func BenchmarkRunner(b *testing.B) {
 			list := events(0, 100)
 			b.ReportAllocs()
 			for left := b.N; left > 0; left -= len(list) {
-				if err := j.Append(b.Context(), list[:min(left, len(list))]); err != nil {
-					b.Fatal(err)
-				}
+				must(b, j.Append(b.Context(), list[:min(left, len(list))]))
 			}
 			if left, err := r.Drain(b.Context()); left > 0 || err != nil {
 				b.Fatalf("Drain = %d, %v", left, err)
 			}
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
+			must(b, <-done)
 			if got := int(-c.left.Load()); got != b.N {
 				b.Errorf("%d events delivered, want %d", got, b.N)
 			}

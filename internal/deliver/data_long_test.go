@@ -127,9 +127,7 @@ func deliverTelling(t *testing.T, lanes int, seed uint64) {
 		}
 	})
 	for range 20 {
-		if err := wait(t.Context(), time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, wait(t.Context(), time.Second))
 		next := setup(t, &fakeSink{write: sinks[0].write})
 		next.Lanes = lanes
 		mustReplace(t, rigs[0], next)

@@ -39,17 +39,13 @@ func readLetters(t *testing.T, d *deliver.DeadLetters) (letters []letter) {
 		letters = append(letters, l)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return letters
 }
 
 func writeLetter(t *testing.T, d *deliver.DeadLetters, e event.Event, reason string) {
 	t.Helper()
-	if err := d.Write(t.Context(), deliver.Letter{Event: &e, Reason: reason, Attempts: 3}); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
+	must(t, d.Write(t.Context(), deliver.Letter{Event: &e, Reason: reason, Attempts: 3}))
 }
 
 func TestDeadLetters(t *testing.T) {
@@ -68,9 +64,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("time: %v", err)
 	}
 	var original map[string]any
-	if err := json.Unmarshal(list[0].AppendJSON(nil), &original); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(list[0].AppendJSON(nil), &original))
 	want := letter{Time: first.Time, Sink: "hook", Reason: strings.ToValidUTF8(reason, "\ufffd"), Attempts: 3, Event: original}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("letter (-want +got):\n%s", diff)
@@ -84,9 +78,7 @@ func TestDeadLettersOfSource(t *testing.T) {
 		{Target: "core/pods", Key: "core/pods/a/b", Reason: "cut JSON", Size: len(raw), Raw: raw},
 		{Target: "core/secrets", Reason: "no metadata", Size: 10},
 	} {
-		if err := d.WriteSource(t.Context(), l); err != nil {
-			t.Fatalf("WriteSource: %v", err)
-		}
+		must(t, d.WriteSource(t.Context(), l))
 	}
 	letters := readLetters(t, d)
 	if len(letters) != 2 {

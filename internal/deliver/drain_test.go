@@ -82,9 +82,7 @@ func TestDrainLeavesWhatCameLater(t *testing.T) {
 		if took := time.Since(before); took > 10*time.Second {
 			t.Errorf("Drain took %v", took)
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Close())
 		<-ended
 	})
 }
@@ -168,9 +166,7 @@ func TestDrainOfAHangingSink(t *testing.T) {
 			t.Errorf("Drain = %d, %v after %v, want 9 left and an error", left, err, time.Since(before))
 		}
 		close(release)
-		if err := <-g.result; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		must(t, <-g.result)
 	})
 }
 

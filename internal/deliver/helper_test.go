@@ -22,6 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // fakeSink is a sink made of functions. Without write it takes everything.
 type fakeSink struct {
 	write func(ctx context.Context, batch []event.Event) (int, error)
@@ -136,13 +144,9 @@ func (j realJournal) Open(name string, start journal.Start) (deliver.Cursor, err
 func newRunner(tb testing.TB, j opener, o deliver.Options) *deliver.Runner {
 	tb.Helper()
 	c, err := j.Open(o.Name, journal.FromSnapshot)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	r, err := deliver.New(c, func() uint64 { return j.Stats().LastSeq }, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return r
 }
 
@@ -152,12 +156,8 @@ func newJournal(t *testing.T, change ...func(*journal.Config)) realJournal {
 	t.Helper()
 	j := realJournal{journaltest.Open(t, change...)}
 	out, err := j.Open("out", journal.FromSnapshot)
-	if err == nil {
-		err = out.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, out.Close())
 	return j
 }
 
@@ -212,9 +212,7 @@ func (g *rig) drain(t *testing.T, within time.Duration) uint64 {
 	if err != nil {
 		t.Errorf("Drain: %v", err)
 	}
-	if err := <-g.result; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	must(t, <-g.result)
 	return left
 }
 
@@ -227,9 +225,7 @@ func route(t *testing.T, snapshot bool, only ...deliver.Match) *deliver.Route {
 
 func mustAppend(t *testing.T, j opener, list []event.Event) {
 	t.Helper()
-	if err := j.Append(t.Context(), list); err != nil {
-		t.Errorf("Append: %v", err)
-	}
+	must(t, j.Append(t.Context(), list))
 }
 
 // waitFor waits for a condition.

@@ -207,9 +207,7 @@ func liveAndDie(t *testing.T, lanes int, r *rand.Rand) {
 		}
 		<-time.After(time.Duration(r.IntN(1000)) * time.Millisecond)
 		cancel()
-		if err := <-g.result; err != nil {
-			t.Fatalf("Run: %v", err)
-		}
+		must(t, <-g.result)
 	}
 	w.complete("the end", j.Stats().LastSeq)
 	if j.committed != j.Stats().LastSeq {

@@ -72,9 +72,7 @@ func TestNameInUse(t *testing.T) {
 		g := start(t, j, s, nil)
 		synctest.Wait()
 		other, err := j.Open("other", journal.FromNow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := deliver.Options{Name: "out", Registerer: g.registry, Setup: setup(t, &fakeSink{})}
 		if _, err := deliver.New(other, nil, o); err == nil || !strings.Contains(err.Error(), `"out"`) {
 			t.Errorf("New = %v, want an error that names the sink", err)
@@ -96,9 +94,7 @@ func TestNameInUse(t *testing.T) {
 func series(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatalf("Gather: %v", err)
-	}
+	must(t, err)
 	all := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

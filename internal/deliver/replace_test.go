@@ -18,9 +18,7 @@ func mustReplace(t *testing.T, g *rig, s deliver.Setup) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := g.Replace(ctx, s); err != nil {
-		t.Fatalf("Replace: %v", err)
-	}
+	must(t, g.Replace(ctx, s))
 }
 
 // TestReplace changes the sink, its lanes and its type many times while events
@@ -141,16 +139,12 @@ func TestStop(t *testing.T) {
 	waitFor(t, func() bool { return g.Status().State == deliver.Retrying })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := g.Stop(ctx); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
+	must(t, g.Stop(ctx))
 	if err := <-g.result; err != nil || s.timesClosed() != 1 {
 		t.Errorf("Run: %v, closed %d times", err, s.timesClosed())
 	}
 	found, err := g.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range found {
 		if strings.HasPrefix(f.GetName(), "informd_sink_") {
 			t.Errorf("%s is left", f.GetName())
@@ -159,7 +153,5 @@ func TestStop(t *testing.T) {
 	// Again under the same name.
 	again := start(t, j, &fakeSink{}, nil)
 	again.drain(t, time.Minute)
-	if err := g.Stop(ctx); err != nil {
-		t.Errorf("Stop of what has ended: %v", err)
-	}
+	must(t, g.Stop(ctx))
 }

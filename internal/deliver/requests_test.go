@@ -82,9 +82,7 @@ func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
 			t.Errorf("%d deliveries, want 1", got)
 		}
 		var left []uint64
-		if err := g.letters.Each(t.Context(), func(k deliver.Kept) error { left = append(left, k.Number); return nil }); err != nil {
-			t.Error(err)
-		}
+		must(t, g.letters.Each(t.Context(), func(k deliver.Kept) error { left = append(left, k.Number); return nil }))
 		if want := []uint64{1, 3}; !slices.Equal(left, want) {
 			t.Errorf("dead letters %v are left, want %v", left, want)
 		}
@@ -207,9 +205,7 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 		t.Errorf("Insert: %v", err)
 	}
 	close(hung)
-	if err := <-under; err != nil {
-		t.Error(err)
-	}
+	must(t, <-under)
 	g.drain(t, time.Minute)
 	if ids := s.ids(); len(ids) != 1 || ids[0] != events(0, 1)[0].ID {
 		t.Errorf("delivered %q, want the first event", ids)
@@ -287,9 +283,7 @@ func TestRewindWaitsForCommits(t *testing.T) {
 					t.Error("the cursor is moved back while a commit is under way")
 				}
 				close(j.held)
-				if err := <-result; err != nil {
-					t.Error(err)
-				}
+				must(t, <-result)
 				g.drain(t, time.Minute)
 			})
 		})
@@ -399,25 +393,19 @@ func TestLettersCanBeReadAndDropped(t *testing.T) {
 		writeLetter(t, d, e, "because")
 	}
 	read := func() (all []deliver.Kept) {
-		if err := d.Each(t.Context(), func(k deliver.Kept) error { all = append(all, k); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Each(t.Context(), func(k deliver.Kept) error { all = append(all, k); return nil }))
 		return all
 	}
 	all := read()
 	if len(all) != 3 || !strings.Contains(string(all[1].JSON), `"reason":"because"`) || all[1].Event == nil || all[1].Event.ID != list[1].ID || string(all[1].Event.Data) != string(list[1].Data) {
 		t.Fatalf("letters %+v", all)
 	}
-	if err := d.Drop(t.Context(), all[1].Number, 99); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Drop(t.Context(), all[1].Number, 99))
 	if left := read(); len(left) != 2 || left[0].Event.ID != list[0].ID || left[1].Event.ID != list[2].ID {
 		t.Errorf("left: %+v", left)
 	}
 	var none event.Event
-	if err := d.Write(t.Context(), deliver.Letter{Event: &none}); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Write(t.Context(), deliver.Letter{Event: &none}))
 }
 
 // TestInsertOfWhatIsRefused: the caller learns that the event is a dead letter.

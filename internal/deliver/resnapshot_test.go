@@ -33,12 +33,8 @@ func withObjects(t *testing.T, n int) realJournal {
 	}
 	mustAppend(t, j, objects)
 	c, err := j.Journal.Open("out", journal.FromSnapshot)
-	if err == nil {
-		err = errors.Join(c.Commit(j.Stats().LastSeq), c.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(c.Commit(j.Stats().LastSeq), c.Close()))
 	return j
 }
 
@@ -246,9 +242,7 @@ func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
 			t.Errorf("pending during the first snapshot (-want +got):\n%s", diff)
 		}
 		up.Store(true)
-		if err := <-made; err != nil {
-			t.Error(err)
-		}
+		must(t, <-made)
 		if n, ended := ofRun(s, 1); n != 10 || !ended || len(g.pending()) != 0 {
 			t.Errorf("%d objects, ended: %t, pending: %v", n, ended, g.pending())
 		}
@@ -269,9 +263,7 @@ func TestRefill(t *testing.T) {
 			t.Error("Resnapshot returned while the sink is down")
 		}
 		works.Store(true)
-		if err := <-made; err != nil {
-			t.Error(err)
-		}
+		must(t, <-made)
 		if n, ended := ofRun(s, 1); n != 10 || !ended {
 			t.Errorf("%d objects, ended: %t", n, ended)
 		}
@@ -298,15 +290,9 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 		result <- nil
 	}()
 	<-began
-	if err := g.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
-	if err := <-g.result; err != nil {
-		t.Error(err)
-	}
+	must(t, g.Stop(t.Context()))
+	must(t, <-result)
+	must(t, <-g.result)
 }
 
 // TestRepeat: a schedule asks again while the sink is down, and the sink gets the objects once.
@@ -351,9 +337,7 @@ func TestRepeatLeavesRoom(t *testing.T) {
 	if n := len(g.pending()); accepted == 0 || n != accepted+1 {
 		t.Errorf("%d are pending, %d of the schedule", n, accepted)
 	}
-	if err := g.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Stop(t.Context()))
 }
 
 // TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
@@ -370,17 +354,13 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	if diff := cmp.Diff(pending, g.Status().Resnapshots); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	if err := g.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Stop(t.Context()))
 	for range 2 {
 		if err := <-results; !errors.Is(err, deliver.ErrPending) && (err == nil || !strings.Contains(err.Error(), "when it starts again")) {
 			t.Errorf("Resnapshot: %v", err)
 		}
 	}
-	if err := <-g.result; err != nil {
-		t.Error(err)
-	}
+	must(t, <-g.result)
 	if diff := cmp.Diff([]uint64{1, 2}, g.pending()); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
@@ -416,12 +396,8 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 		t.Run(strconv.FormatBool(snapshot), func(t *testing.T) {
 			j, s := withObjects(t, 2), &fakeSink{}
 			c, err := j.Open("out", journal.FromSnapshot)
-			if err == nil {
-				err = errors.Join(c.Request(t.Context(), again(7)), c.Close())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, errors.Join(c.Request(t.Context(), again(7)), c.Close()))
 			amid := events(2, 4)
 			for i, op := range []event.Op{event.Modified, event.Entered, event.Modified, event.Deleted} {
 				amid[i].Op, amid[i].Name = op, fmt.Sprint("object-", i%2)
@@ -458,12 +434,8 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 func TestRemovedHistoryWithinASnapshot(t *testing.T) {
 	j, s := withObjects(t, 2), &fakeSink{}
 	c, err := j.Open("out", journal.FromSnapshot)
-	if err == nil {
-		err = errors.Join(c.Request(t.Context(), again(7)), c.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(c.Request(t.Context(), again(7)), c.Close()))
 	amid := events(3, 1)
 	amid[0].Resource, amid[0].Target = "services", "core/services"
 	mustAppend(t, j, amid)
@@ -513,9 +485,7 @@ func TestRedeliveredEndOfAResnapshot(t *testing.T) {
 			}()
 			<-time.After(20 * time.Millisecond) // the letter is there before the rest is read
 			close(free)
-			if err := <-inserted; err != nil {
-				t.Error(err)
-			}
+			must(t, <-inserted)
 			select {
 			case err := <-done:
 				if err != nil {

@@ -358,9 +358,7 @@ func TestJournalClosed(t *testing.T) {
 		s := &fakeSink{}
 		g := start(t, j, s, lanes)
 		synctest.Wait()
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Close())
 		if err := <-g.result; !errors.Is(err, journal.ErrClosed) || !strings.Contains(err.Error(), `"out"`) {
 			t.Errorf("Run = %v, want ErrClosed and the sink's name", err)
 		}
@@ -377,9 +375,7 @@ func TestRunThatIsOverGivesBackWhatNewTook(t *testing.T) {
 		cancel()
 		for range 2 { // the name and its metrics are free again
 			g := newRig(t, j, &fakeSink{}, nil)
-			if err := g.Run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
+			must(t, g.Run(ctx))
 		}
 	})
 }

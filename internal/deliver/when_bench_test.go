@@ -79,9 +79,7 @@ const mostBehind = 300
 // counts: the wall clock has that of other processes, too.
 func BenchmarkWhen(b *testing.B) {
 	compiler, err := when.NewCompiler()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	list := podEvents(100)
 	for _, bench := range []struct{ name, when string }{
 		{"plain", ""},
@@ -111,17 +109,13 @@ func BenchmarkWhen(b *testing.B) {
 				for b.N-left-int(out.left.Load()) > mostBehind {
 					<-out.news
 				}
-				if err := j.Append(b.Context(), list[:min(left, len(list))]); err != nil {
-					b.Fatal(err)
-				}
+				must(b, j.Append(b.Context(), list[:min(left, len(list))]))
 			}
 			if left, err := r.Drain(b.Context()); left > 0 || err != nil {
 				b.Fatalf("Drain = %d, %v", left, err)
 			}
 			b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
+			must(b, <-done)
 			if got := int(out.left.Load()); got != b.N {
 				b.Errorf("%d events delivered, want %d", got, b.N)
 			}
@@ -133,8 +127,6 @@ func BenchmarkWhen(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

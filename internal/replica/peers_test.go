@@ -22,9 +22,7 @@ func forwardTo(leader string) http.Handler {
 func get(t *testing.T, url string) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Cookie", "of=the client")
 	return http.DefaultClient.Do(r)
 }
@@ -47,9 +45,7 @@ func TestForward(t *testing.T) {
 	follower := httptest.NewServer(forwardTo(strings.TrimPrefix(leader.URL, "http://")))
 	defer follower.Close()
 	answer, err := get(t, follower.URL+"/history?object=pods%2Fa")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	const want = "/history?object=pods%2Fa\n"
 	first := make([]byte, len(want))
@@ -81,9 +77,7 @@ func TestForwardEnds(t *testing.T) {
 		close(gone)
 	})
 	answer, err := get(t, first.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = answer.Body.Close()
 	<-gone
 
@@ -94,9 +88,7 @@ func TestForwardEnds(t *testing.T) {
 func unavailable(t *testing.T, url string) {
 	t.Helper()
 	answer, err := get(t, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "follows") {
 		t.Errorf("%s %q, %v", answer.Status, text, err)
@@ -142,13 +134,9 @@ func TestIdleTailOverHTTP2(t *testing.T) {
 			server.StartTLS()
 			t.Cleanup(server.Close)
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			answer, err := server.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer answer.Body.Close()
 			if text, err := io.ReadAll(answer.Body); err != nil || string(text) != ":\n\n:\n\n" || answer.ProtoMajor != 2 {
 				t.Errorf("%s %q, %v", answer.Proto, text, err)

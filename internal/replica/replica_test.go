@@ -29,6 +29,14 @@ import (
 // duration is that of the leases here.
 const duration = 3 * time.Second
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // leaseAPI is an API server with Leases, which refuses stale writes.
 type leaseAPI struct {
 	*httptest.Server
@@ -175,9 +183,7 @@ func (n *node) leads(within time.Duration) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), within)
 	defer cancel()
-	if err := n.lead(ctx); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.lead(ctx))
 }
 
 // follows has the node wait for the lease in the background, until the leader counts on its copy. Its end is
@@ -218,9 +224,7 @@ func (n *node) crash() {
 
 func (n *node) ends() {
 	n.t.Helper()
-	if err := errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()); err != nil {
-		n.t.Error(err)
-	}
+	must(n.t, errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()))
 	n.journal = nil
 }
 
@@ -235,13 +239,9 @@ func (n *node) add(from, to uint64) {
 			ID: fmt.Sprint(rv), Op: op, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: "a",
 			Name: fmt.Sprint("object-", rv/2), UID: fmt.Sprint(rv / 2), ResourceVersion: rv, Ordinal: 1 + (rv+1)%2, Time: time.Now(), Data: []byte(`{"object":{}}`),
 		}
-		if err := n.journal.Append(n.t.Context(), []event.Event{e}); err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, n.journal.Append(n.t.Context(), []event.Event{e}))
 	}
-	if err := n.journal.Mark(n.t.Context(), "core/configmaps", []byte("mark")); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.journal.Mark(n.t.Context(), "core/configmaps", []byte("mark")))
 }
 
 // state returns the last revision of each object, and whether the checkpoint is void.
@@ -249,9 +249,7 @@ func (n *node) state() (last map[string]uint64, void bool) {
 	n.t.Helper()
 	last = map[string]uint64{}
 	c, err := n.journal.Restore(n.t.Context(), "core/configmaps", func(e event.Event) { last[e.Name] = e.ResourceVersion })
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return last, c.Void
 }
 
@@ -291,9 +289,7 @@ func TestHandOver(t *testing.T) {
 	want, _ := leader.state()
 	began := time.Now()
 	leader.ends()
-	if err := <-next; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-next)
 	t.Logf("handed over in %v", time.Since(began))
 	if got, void := follower.state(); !maps.Equal(got, want) || void {
 		t.Errorf("%d objects, void %v; want %d objects", len(got), void, len(want))
@@ -306,9 +302,7 @@ func TestHandOver(t *testing.T) {
 func TestCrash(t *testing.T) {
 	_, leader, follower, next := pair(t)
 	c, err := leader.journal.Open("sink", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := make(chan map[string]bool, 1)
 	go func() {
 		names := map[string]bool{}
@@ -328,9 +322,7 @@ func TestCrash(t *testing.T) {
 	last := time.Now()
 	leader.crash()
 	rows := <-seen
-	if err := <-next; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-next)
 	if took := time.Since(last); held && took < duration/2 {
 		t.Errorf("the follower leads %v after the leader has renewed its lease of %v", took, duration)
 	}
@@ -358,9 +350,7 @@ func TestUncountedCopy(t *testing.T) {
 	next := follower.follows()
 	leader.crash()
 	began := time.Now()
-	if err := <-next; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-next)
 	if took := time.Since(began); took < follower.patience {
 		t.Errorf("it has waited %v, want at least %v", took, follower.patience)
 	}
@@ -392,14 +382,10 @@ func TestLeaderComesBack(t *testing.T) {
 func TestIsolatedLeader(t *testing.T) {
 	_, leader, follower, next := pair(t)
 	held, release, err := leader.leading.Hold(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer release()
 	leader.isolated.Store(true)
-	if err := <-next; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-next)
 	if held.Err() == nil || leader.leading.Check() == nil {
 		t.Error("two lead at a time")
 	}
@@ -417,9 +403,7 @@ func TestIsolatedLeader(t *testing.T) {
 	leader.counted()
 	want, _ := follower.state()
 	follower.ends()
-	if err := <-again; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-again)
 	if got, void := leader.state(); !maps.Equal(got, want) || void {
 		t.Errorf("%d objects, void %v; want %d", len(got), void, len(want))
 	}
@@ -438,9 +422,7 @@ func TestNoAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, release, err := leader.leading.Hold(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	release()
 	if follower.leading != nil {
 		t.Error("the follower has taken over")
@@ -463,9 +445,7 @@ func TestDeletedLease(t *testing.T) {
 func TestSlowFollower(t *testing.T) {
 	api, leader, follower, _ := pair(t)
 	c, err := leader.journal.Open("sink", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	follower.cut.Store(true)
 	leader.add(101, 102)
 	if _, err := c.Read(t.Context(), 10); err != nil {
@@ -490,14 +470,10 @@ func TestServerOfFollower(t *testing.T) {
 		leader.http.URL + "/log?term=1":                                      http.StatusOK,
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Close = true
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != want {
 			t.Errorf("%s: %s, want %d", url, response.Status, want)

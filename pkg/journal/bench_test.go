@@ -53,17 +53,11 @@ func BenchmarkLatency(b *testing.B) {
 func latency(b *testing.B, takes time.Duration, mode journal.Sync, created int) {
 	b.Helper()
 	dir, _, err := disk.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	j, err := journal.OpenOn(slowDisk{dir, takes}, journal.Config{Cluster: "bench", Sync: mode, Logger: slog.New(slog.DiscardHandler)}, "boot", 16<<20)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	c, err := j.Open("sink", journal.FromNow)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	appended, took := make([]time.Time, b.N+1), make([]float64, 0, b.N)
 	var at sync.Mutex // guards appended
 	var reading sync.WaitGroup
@@ -100,15 +94,11 @@ func latency(b *testing.B, takes time.Duration, mode journal.Sync, created int) 
 		at.Lock()
 		appended[i+1] = time.Now()
 		at.Unlock()
-		if err := j.Append(b.Context(), []event.Event{e}); err != nil {
-			b.Fatal(err)
-		}
+		must(b, j.Append(b.Context(), []event.Event{e}))
 	}
 	reading.Wait()
 	b.StopTimer()
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, j.Close())
 	slices.Sort(took)
 	b.ReportMetric(took[len(took)/2], "ms-p50")
 	b.ReportMetric(took[len(took)*99/100], "ms-p99")

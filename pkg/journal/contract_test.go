@@ -23,9 +23,7 @@ func testConfig(t *testing.T) journal.Config {
 func openJournal(t *testing.T, c journal.Config) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -107,9 +105,7 @@ func mustOpen(t *testing.T, j *journal.Journal, name string) *journal.Cursor {
 
 func mustAppend(t *testing.T, j *journal.Journal, events []event.Event) {
 	t.Helper()
-	if err := j.Append(t.Context(), events); err != nil {
-		t.Fatalf("Append: %v", err)
-	}
+	must(t, j.Append(t.Context(), events))
 }
 
 func ids(entries []journal.Entry) []string {
@@ -163,9 +159,7 @@ func testIndependent(t *testing.T, j *journal.Journal) {
 	events := numbered("e", 10)
 	mustAppend(t, j, events)
 	entries := readAll(t, a, 10, 10)
-	if err := a.Commit(entries[9].Seq); err != nil {
-		t.Fatalf("Commit: %v", err)
-	}
+	must(t, a.Commit(entries[9].Seq))
 	wantIDs(t, readAll(t, b, 10, 3), events)
 }
 
@@ -180,9 +174,7 @@ func testCommitSkips(t *testing.T, j *journal.Journal) {
 	events := numbered("e", 10)
 	mustAppend(t, j, events)
 	first := readAll(t, c, 4, 4)
-	if err := c.Commit(first[1].Seq); err != nil {
-		t.Fatalf("Commit: %v", err)
-	}
+	must(t, c.Commit(first[1].Seq))
 	// What was read goes on where it was, whatever is committed below.
 	wantIDs(t, readAll(t, c, 6, 6), events[4:])
 }
@@ -192,9 +184,7 @@ func testCommitIsFloor(t *testing.T, j *journal.Journal) {
 	mustAppend(t, j, numbered("e", 10))
 	entries := readAll(t, c, 10, 10)
 	for _, i := range []int{7, 3, 7} {
-		if err := c.Commit(entries[i].Seq); err != nil {
-			t.Fatalf("Commit: %v", err)
-		}
+		must(t, c.Commit(entries[i].Seq))
 		if got := c.Lag().Events; got != 2 {
 			t.Errorf("lag after committing entry %d = %d, want 2", i, got)
 		}
@@ -210,21 +200,15 @@ func testReset(t *testing.T, j *journal.Journal) {
 	entries := readAll(t, c, 6, 4)
 	reset := func() {
 		t.Helper()
-		if err := c.Reset(t.Context()); err != nil {
-			t.Fatalf("Reset: %v", err)
-		}
+		must(t, c.Reset(t.Context()))
 	}
-	if err := c.Commit(entries[2].Seq); err != nil {
-		t.Fatalf("Commit: %v", err)
-	}
+	must(t, c.Commit(entries[2].Seq))
 	reset()
 	wantIDs(t, readAll(t, c, 6, 2), events[3:9])
 	reset()
 	mustAppend(t, j, events[9:])
 	wantIDs(t, readAll(t, c, 7, 7), events[3:])
-	if err := c.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must(t, c.Close())
 	if err := c.Reset(t.Context()); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Reset after Close: %v", err)
 	}
@@ -243,9 +227,7 @@ func testLag(t *testing.T, j *journal.Journal) {
 	if got := c.Lag().Events; got != 10 {
 		t.Errorf("lag after reading = %d, want 10: nothing was committed", got)
 	}
-	if err := c.Commit(entries[9].Seq); err != nil {
-		t.Fatalf("Commit: %v", err)
-	}
+	must(t, c.Commit(entries[9].Seq))
 	if got := c.Lag(); got != (journal.Lag{}) {
 		t.Errorf("lag after committing all = %+v", got)
 	}
@@ -296,9 +278,7 @@ func testNameInUse(t *testing.T, j *journal.Journal) {
 	if _, err := j.Open("a", journal.FromSnapshot); err == nil {
 		t.Error("a name was opened twice")
 	}
-	if err := c.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must(t, c.Close())
 	mustOpen(t, j, "a")
 }
 
@@ -309,9 +289,7 @@ func testClose(t *testing.T, j *journal.Journal) {
 		_, err := c.Read(t.Context(), 1)
 		done <- err
 	}()
-	if err := j.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must(t, j.Close())
 	_, openErr := j.Open("b", journal.FromSnapshot)
 	for call, err := range map[string]error{
 		"Read":   <-done,
@@ -333,9 +311,7 @@ func testCursorClose(t *testing.T, j *journal.Journal) {
 		_, err := c.Read(t.Context(), 1)
 		done <- err
 	}()
-	if err := c.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must(t, c.Close())
 	for call, err := range map[string]error{
 		"Read":   <-done,
 		"Commit": c.Commit(1),

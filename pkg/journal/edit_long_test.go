@@ -54,12 +54,8 @@ func (e *edited) live(j *journal.Journal, selector, sink string) (read []event.E
 		Cluster: "test", Kubernetes: e.api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err == nil {
-		err = m.Apply([]dynwatch.Resource{{Resource: "configmaps", LabelSelector: selector}})
-	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
+	must(e.t, m.Apply([]dynwatch.Resource{{Resource: "configmaps", LabelSelector: selector}}))
 	select {
 	case <-j.Failed():
 	case <-time.After(time.Minute):
@@ -118,9 +114,7 @@ func editOverAPowerLoss(t *testing.T, seed uint64, n int) (lost bool) {
 	next := func() *journal.Journal {
 		t.Helper()
 		j, err := e.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return j
 	}
 	e.live(next(), "", "sink")

@@ -106,9 +106,7 @@ func TestDeletionsFillTheLog(t *testing.T) {
 	c.MaxBytes = 2 << 20
 	j := openJournal(t, c)
 	sink, err := j.Open("sink", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	reading, stop := context.WithCancel(ctx)
@@ -134,9 +132,7 @@ func TestDeletionsFillTheLog(t *testing.T) {
 	}
 	stop()
 	<-read
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 }
 
 // TestCloseAfterAFailure: a cursor closes once, also when the log has failed.

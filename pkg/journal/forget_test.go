@@ -16,19 +16,13 @@ func TestForgottenObjects(t *testing.T) {
 	c := testConfig(t)
 	j := openJournal(t, c)
 	events := numbered("a", 3)
-	if err := j.Append(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), events))
 	reader, err := j.Open("reader", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := readAll(t, reader, 3, 10); len(got) != 3 {
 		t.Fatalf("%d events", len(got))
 	}
-	if err := errors.Join(j.Forget(t.Context(), events[1:]), j.Mark(t.Context(), "core/configmaps", []byte("mark"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(j.Forget(t.Context(), events[1:]), j.Mark(t.Context(), "core/configmaps", []byte("mark"))))
 	known := func(want ...string) {
 		t.Helper()
 		got := []string{}
@@ -56,42 +50,30 @@ func TestForgottenObjects(t *testing.T) {
 		t.Errorf("the history of a forgotten object has %d events, %v", kept, err)
 	}
 
-	if err := journal.Crash(j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, journal.Crash(j))
 	j = openJournal(t, c)
 	known("na0")
 	late, err := j.Open("late", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := readAll(t, late, 1, 10); got[0].Event.Name != "na0" {
 		t.Errorf("a new sink got %s", got[0].Event.ID)
 	}
 	if got, err := journal.Poll(t.Context(), late, 10); len(got) > 0 || err != nil {
 		t.Errorf("a new sink got %v, too; %v", got, err)
 	}
-	if err := j.Append(t.Context(), events[1:2]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), events[1:2]))
 	known("na0", "na1")
 	got := readAll(t, late, 1, 10)
 	reader, err = j.Open("reader", journal.FromSnapshot)
-	if err = errors.Join(err, late.Commit(got[0].Seq), reader.Commit(got[0].Seq)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, late.Commit(got[0].Seq), reader.Commit(got[0].Seq)))
 	for range 3 { // each seals a segment
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Close())
 		j = openJournal(t, c)
 		journal.Alone(j)
 		if _, err := j.Open("late", journal.FromSnapshot); err != nil {
 			t.Fatal(err)
 		}
-		if err := journal.Clear(t.Context(), j, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, journal.Clear(t.Context(), j, true))
 	}
 	known("na0", "na1")
 	left, err := journal.Events(j)
@@ -102,9 +84,7 @@ func TestForgottenObjects(t *testing.T) {
 	if want := []string{"na0 false", "na1 true"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("left are %q, want %q; %v", names, want, err)
 	}
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 }
 
 // TestElsewhere: a target that covers objects of another one learns how many have their last event there.

@@ -14,6 +14,14 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // logTest is a journal on a simulated disk, with objects that change.
 type logTest struct {
 	*journal.Journal
@@ -46,9 +54,7 @@ func watched(f func(*event.Event) bool) func(*journal.Config) {
 
 func (l *logTest) ok(err error) {
 	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 }
 
 func (l *logTest) open() {

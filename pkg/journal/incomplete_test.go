@@ -148,9 +148,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 func TestReadDamagedDir(t *testing.T) {
 	c := testConfig(t)
 	j := openJournal(t, c)
-	if err := errors.Join(j.Append(t.Context(), numbered("a", 3)), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(j.Append(t.Context(), numbered("a", 3)), j.Close()))
 	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
 	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
@@ -159,14 +157,10 @@ func TestReadDamagedDir(t *testing.T) {
 	if at := bytes.Index(content, []byte("na2")); at >= 0 {
 		content[at] ^= 1
 	}
-	if err = errors.Join(err, os.WriteFile(logs[0], content, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, os.WriteFile(logs[0], content, 0o600)))
 	before := contents(t, c.Dir)
 	h, closing, err := journal.ReadDir(c.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	of := journal.Object{Group: "core", Resource: "configmaps", Namespace: "default", Name: "na2"}
 	err = h.Each(t.Context(), of, func(event.Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), filepath.Base(logs[0])) {

@@ -76,9 +76,7 @@ func (p *pair) config(dir string) journal.Config {
 
 func (p *pair) ok(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 }
 
 // next is a random event: of a new object, of one that exists, or of one that goes.
@@ -115,9 +113,7 @@ func (p *pair) next() event.Event {
 func sinkOf(t *testing.T, j *journal.Journal) (rows func() map[string]uint64) {
 	t.Helper()
 	c, err := j.Open("sink", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := j.Stats().LastSeq
 	var mu sync.Mutex
 	seen, ended := map[string]uint64{}, make(chan struct{})

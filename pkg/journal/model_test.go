@@ -22,9 +22,7 @@ import (
 // of runs.
 func TestModel(t *testing.T) {
 	seeds, err := strconv.ParseUint(cmp.Or(os.Getenv("INFORMD_JOURNAL_SEEDS"), modelSeeds), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := newModel(t, seed)
@@ -367,9 +365,7 @@ func (m *model) finish() {
 			s.open()
 		}
 		for range 3 {
-			if err := journal.SyncAll(m.t.Context(), m.j); err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, journal.SyncAll(m.t.Context(), m.j))
 			for more := true; more; {
 				more = s.read(50) > 0
 			}

@@ -25,13 +25,9 @@ func TestSpace(t *testing.T) {
 			c.MaxBytes = 4 << 20
 			j := openJournal(t, c)
 			slow, err := j.Open("slow", journal.FromNow)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fast, err := j.Open("fast", journal.FromNow)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			go keepUp(ctx, t, fast)
@@ -70,9 +66,7 @@ func TestSpace(t *testing.T) {
 				t.Errorf("dropped: %v", d)
 			}
 			cancel()
-			if err := j.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, j.Close())
 		})
 	}
 }

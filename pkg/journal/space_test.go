@@ -37,18 +37,14 @@ func TestFullOfStates(t *testing.T) {
 	j := openJournal(t, c)
 	defer j.Close() //nolint:errcheck // of a test
 	slow, err := j.Open("slow", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := func(op event.Op) (all []event.Event) {
 		for i := range 300 {
 			all = append(all, event.Event{ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Name: fmt.Sprint("pod-", i), UID: "u", Data: make([]byte, 2000)})
 		}
 		return all
 	}
-	if err := j.Append(t.Context(), objects(event.Added)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), objects(event.Added)))
 	done := make(chan error, 1)
 	go func() { done <- j.Append(t.Context(), append(objects(event.Deleted), objects(event.Added)...)) }()
 	waitFor(t, "Append waits", func() bool { return j.Stats().Blocked == 1 })
@@ -86,9 +82,7 @@ func TestDirectory(t *testing.T) {
 	if _, _, err := journal.ReadDir(c.Dir); err == nil {
 		t.Error("the history of a directory in use was read")
 	}
-	if err := os.RemoveAll(c.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(c.Dir))
 	select {
 	case <-j.Failed():
 	case <-time.After(time.Minute):
@@ -109,9 +103,7 @@ func TestReadDir(t *testing.T) {
 	c := testConfig(t)
 	j := openJournal(t, c)
 	e := event.Event{Op: event.Added, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "default", Name: "a", UID: "u", ResourceVersion: 1, ID: "u:1", Data: []byte(`{}`)}
-	if err := errors.Join(j.Append(t.Context(), []event.Event{e}), journal.SyncAll(t.Context(), j), journal.Crash(j)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(j.Append(t.Context(), []event.Event{e}), journal.SyncAll(t.Context(), j), journal.Crash(j)))
 	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
 	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
@@ -120,14 +112,10 @@ func TestReadDir(t *testing.T) {
 	if err == nil {
 		_, err = f.WriteString("torn")
 	}
-	if err = errors.Join(err, f.Close(), os.WriteFile(filepath.Join(c.Dir, "left.tmp"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close(), os.WriteFile(filepath.Join(c.Dir, "left.tmp"), nil, 0o600)))
 	before := contents(t, c.Dir)
 	h, closing, err := journal.ReadDir(c.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	of, err := h.Find(t.Context(), journal.Object{Resource: "pods", Namespace: "default", Name: "a"})
 	var found []string
 	if err == nil {
@@ -150,9 +138,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
 	for _, name := range names(t, dir) {
 		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[name] = string(content)
 	}
 	return all

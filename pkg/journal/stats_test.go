@@ -22,16 +22,12 @@ func TestWritesAndSyncsAreCounted(t *testing.T) {
 	}
 	j := openJournal(t, c)
 	cursor, err := j.Open("sink", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, written := syncs.Load(), j.Stats()
 	e := event.Event{Op: event.Added, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Name: "a", UID: "u", ID: "u:1", ResourceVersion: 1, Data: make([]byte, 5000)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := j.Append(ctx, []event.Event{e}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(ctx, []event.Event{e}))
 	if _, err := cursor.Read(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +38,5 @@ func TestWritesAndSyncsAreCounted(t *testing.T) {
 	if syncs.Load() == before {
 		t.Error("no sync was timed")
 	}
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 }

@@ -43,9 +43,7 @@ func temporaryConfig() journal.Config {
 func openTemporary(t *testing.T, parent string) *journal.Journal {
 	t.Helper()
 	j, err := journal.OpenTemporary(parent, temporaryConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -57,9 +55,7 @@ func TestTemporary(t *testing.T) {
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, entry := range entries {
 		all = append(all, entry.Name())
 	}
@@ -71,18 +67,14 @@ func names(t *testing.T, dir string) (all []string) {
 func TestTemporaryLeftovers(t *testing.T) {
 	parent, elsewhere := t.TempDir(), t.TempDir()
 	others := []string{"informd-memory-file", "informd-memory-link", "other"}
-	if err := errors.Join(
+	must(t, errors.Join(
 		os.WriteFile(filepath.Join(parent, others[0]), nil, 0o600), os.Symlink(elsewhere, filepath.Join(parent, others[1])),
 		os.Mkdir(filepath.Join(parent, others[2]), 0o700), os.WriteFile(filepath.Join(elsewhere, "kept"), nil, 0o600),
 		os.Mkdir(filepath.Join(parent, "informd-memory-0"), 0o700), // killed before it had a lock
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	if os.Geteuid() == 0 {
 		foreign := "informd-memory-foreign"
-		if err := errors.Join(os.Mkdir(filepath.Join(parent, foreign), 0o700), os.Chown(filepath.Join(parent, foreign), 12345, 12345)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Mkdir(filepath.Join(parent, foreign), 0o700), os.Chown(filepath.Join(parent, foreign), 12345, 12345)))
 		others = append(others, foreign)
 	}
 	want := func(when string, journals int) {
@@ -102,32 +94,22 @@ func TestTemporaryLeftovers(t *testing.T) {
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), holdIn+"="+parent)
 	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close() //nolint:errcheck // nothing was written to it
 	output, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, child.Start())
 	if line, err := bufio.NewReader(output).ReadString('\n'); strings.TrimSpace(line) != "<nil>" {
 		t.Fatal("the other process has not opened its journal:", line, err)
 	}
 	first := openTemporary(t, parent)
 	want("beside a living process", 2)
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 	want("after the process was killed", 2)
 	second := openTemporary(t, parent)
 	want("after the next start", 2)
-	if err := errors.Join(first.Append(t.Context(), numbered("e", 10)), first.Close(), second.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(first.Append(t.Context(), numbered("e", 10)), first.Close(), second.Close()))
 	want("after Close", 0)
 	if got := names(t, elsewhere); len(got) != 1 {
 		t.Errorf("a link was followed: %v", got)
@@ -169,9 +151,7 @@ func TestTemporaryIsPrivate(t *testing.T) {
 	if got := j.Stats().Capacity; got != 64<<20 {
 		t.Errorf("its default limit is %d bytes", got)
 	}
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 }
 
 // TestTemporaryIsSmall: objects come and go, of which many more exist at a time than the log has space
@@ -180,13 +160,9 @@ func TestTemporaryIsSmall(t *testing.T) {
 	c := temporaryConfig()
 	c.MaxBytes = 1 << 20
 	j, err := journal.OpenTemporary(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sink, err := j.Open("sink", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var all []event.Event
@@ -217,13 +193,9 @@ func TestTemporaryIsSmall(t *testing.T) {
 		if e := entries[0].Event; e.ID != all[i].ID || len(e.Data) != 2000 {
 			t.Fatalf("event %d is %s %s of %d bytes", i, e.Op, e.ID, len(e.Data))
 		}
-		if err := sink.Commit(entries[0].Seq); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sink.Commit(entries[0].Seq))
 	}
-	if err := errors.Join(<-appended, j.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(<-appended, j.Close()))
 }
 
 // fill appends events of objects of their own until the journal is full and Append waits; it returns
@@ -255,9 +227,7 @@ func TestFullWithoutSinks(t *testing.T) {
 	c := temporaryConfig()
 	c.MaxBytes = 1 << 20
 	j, err := journal.OpenTemporary(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := fill(ctx, t, j, "a")
 	cancel()
@@ -265,9 +235,7 @@ func TestFullWithoutSinks(t *testing.T) {
 		t.Errorf("Append = %v", err)
 	}
 	second := fill(t.Context(), t, j, "b")
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 	if err := <-second; !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Append = %v", err)
 	}
@@ -278,27 +246,17 @@ func TestClosedCursorHoldsNothingBack(t *testing.T) {
 	c := temporaryConfig()
 	c.MaxBytes = 1 << 20
 	j, err := journal.OpenTemporary(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	behind, err := j.Open("behind", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := j.Open("other", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go keepUp(t.Context(), t, other)
 	filling := fill(t.Context(), t, j, "a")
 	last := j.Stats().LastSeq
-	if err := behind.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, behind.Close())
 	waitFor(t, "Append goes on", func() bool { return j.Stats().LastSeq > 2*last })
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 	if err := <-filling; !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Append = %v", err)
 	}

@@ -97,15 +97,11 @@ func (w *whole) run(j *journal.Journal, finish bool) {
 		Cluster: "test", Kubernetes: w.api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	err = m.Apply([]dynwatch.Resource{
 		{Resource: "configmaps"}, {Resource: "pods", LabelSelector: "in=yes"}, {Resource: "services", EmitWhen: dynwatch.EmitWhen{Changed: []string{"metadata.labels"}}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
 	var sinks sync.WaitGroup
 	for _, s := range w.sinks[:2] {
@@ -221,9 +217,7 @@ func rowOf(e *event.Event) string {
 // checkRows compares the rows of all sinks with the log.
 func (w *whole) checkRows(j *journal.Journal) {
 	all, err := journal.Events(j)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	has := map[string]bool{}
 	for _, e := range all {
 		has[rowOf(&e.Event)] = true

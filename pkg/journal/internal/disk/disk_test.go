@@ -13,6 +13,13 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/disk"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func open(t *testing.T, path string) *disk.Directory {
 	t.Helper()
 	d, warning, err := disk.Open(path)
@@ -25,9 +32,7 @@ func open(t *testing.T, path string) *disk.Directory {
 func private(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(path, 0o700))
 	return path
 }
 
@@ -35,13 +40,9 @@ func TestFiles(t *testing.T) {
 	path := private(t)
 	d := open(t, path)
 	f, err := d.Create("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, writeErr := f.WriteAt([]byte("content"), 0)
-	if err := errors.Join(writeErr, f.Truncate(4), f.Sync(), d.Rename("a", "b"), d.Sync(), os.Mkdir(filepath.Join(path, "dir"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(writeErr, f.Truncate(4), f.Sync(), d.Rename("a", "b"), d.Sync(), os.Mkdir(filepath.Join(path, "dir"), 0o700)))
 	if size, err := f.Size(); size != 4 || err != nil {
 		t.Error(size, err)
 	}
@@ -53,13 +54,9 @@ func TestFiles(t *testing.T) {
 		t.Error(names, err)
 	}
 	again, err := d.Open("b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := make([]byte, 4)
-	if err := d.Remove("b"); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Remove("b"))
 	if _, err := again.ReadAt(b, 0); err != nil || string(b) != "cont" {
 		t.Errorf("after its removal: %q, %v", b, err)
 	}
@@ -69,9 +66,7 @@ func TestFiles(t *testing.T) {
 	if free, total, err := d.Free(); free == 0 || free > total || err != nil {
 		t.Error(free, total, err)
 	}
-	if err := errors.Join(f.Close(), again.Close(), d.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(f.Close(), again.Close(), d.Close()))
 }
 
 func TestOneProcess(t *testing.T) {
@@ -81,12 +76,8 @@ func TestOneProcess(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("a second lock: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := open(t, path).Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Close())
+	must(t, open(t, path).Close())
 }
 
 func TestReplaced(t *testing.T) {
@@ -95,23 +86,17 @@ func TestReplaced(t *testing.T) {
 	if d.Replaced() {
 		t.Error("replaced from the beginning")
 	}
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".old"))
 	if !d.Replaced() {
 		t.Error("the directory was moved away unnoticed")
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Close())
 }
 
 func TestRefusesLinks(t *testing.T) {
 	path := private(t)
 	outside := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.WriteFile(outside, nil, 0o600), os.Symlink(outside, filepath.Join(path, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(outside, nil, 0o600), os.Symlink(outside, filepath.Join(path, "link"))))
 	d := open(t, path)
 	if _, err := d.Open("link"); err == nil {
 		t.Error("followed a link")
@@ -119,7 +104,5 @@ func TestRefusesLinks(t *testing.T) {
 	if _, err := d.Create("../x"); err == nil {
 		t.Error("left the directory")
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Close())
 }

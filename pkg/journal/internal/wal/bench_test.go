@@ -16,9 +16,7 @@ import (
 func cpu(b *testing.B) float64 {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return float64(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -26,15 +24,11 @@ func cpu(b *testing.B) float64 {
 func onDisk(b *testing.B) *wal.Log {
 	b.Helper()
 	dir, _, err := disk.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	o := options()
 	o.SegmentBytes, o.TailBytes = 16<<20, 4<<20
 	l, err := wal.Open(dir, o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() {
 		l.Abandon()
 		if err := dir.Close(); err != nil {
@@ -62,9 +56,7 @@ func fill(b *testing.B, l *wal.Log, events []event.Event, n int) {
 			events[j].ResourceVersion = uint64(i + j)
 			events[j].ID = event.ObjectID(events[j].UID, uint64(i+j), 0)
 		}
-		if err := l.Append(b.Context(), events); err != nil {
-			b.Fatal(err)
-		}
+		must(b, l.Append(b.Context(), events))
 	}
 }
 
@@ -122,22 +114,14 @@ func BenchmarkOpen(b *testing.B) {
 	path := b.TempDir()
 	use := func(f func(l *wal.Log)) {
 		dir, _, err := disk.Open(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		o := options()
 		o.SegmentBytes, o.TailBytes = 16<<20, 4<<20
 		l, err := wal.Open(dir, o)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		f(l)
-		if err := l.Close(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		if err := dir.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, l.Close(b.Context()))
+		must(b, dir.Close())
 	}
 	use(func(l *wal.Log) {
 		events := batch(1000)
@@ -146,9 +130,7 @@ func BenchmarkOpen(b *testing.B) {
 				events[j].Name = fmt.Sprintf("pod-%d-%d", i, j)
 				events[j].Data = events[j].Data[:400]
 			}
-			if err := l.Append(b.Context(), events); err != nil {
-				b.Fatal(err)
-			}
+			must(b, l.Append(b.Context(), events))
 		}
 	})
 	for b.Loop() {

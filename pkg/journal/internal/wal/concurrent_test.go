@@ -150,16 +150,12 @@ func TestConcurrent(t *testing.T) {
 	background.Wait()
 	n := 0
 	for target := range 4 {
-		if err := l.EachLast(fmt.Sprint("target", target), func(event.Event) { n++ }); err != nil {
-			t.Error(err)
-		}
+		must(t, l.EachLast(fmt.Sprint("target", target), func(event.Event) { n++ }))
 	}
 	if n != 4*30 {
 		t.Errorf("%d objects", n)
 	}
-	if err := l.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, l.Close(t.Context()))
 }
 
 // Close in the middle of everything ends each call, and loses nothing of what was synced.
@@ -191,13 +187,9 @@ func TestCloseInTheMiddle(t *testing.T) {
 			}
 		})
 		for l.Last() < uint64(50+20*round) {
-			if err := l.Sync(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, l.Sync(t.Context()))
 		}
-		if err := l.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, l.Close(t.Context()))
 		all.Wait()
 		last := l.Last()
 		d.PowerLoss()
@@ -274,9 +266,7 @@ func TestFull(t *testing.T) {
 	l.SetLimit(1)
 	go func() { done <- l.Append(t.Context(), []event.Event{object("b", event.Added, 2)}) }()
 	waits(1)
-	if err := l.Put(record.Mark, "m", nil); err != nil {
-		t.Error(err)
-	}
+	must(t, l.Put(record.Mark, "m", nil))
 	l.SetLimit(1 << 20)
 	if err := <-done; err != nil || l.Last() != 2 {
 		t.Error(l.Last(), err)

@@ -35,9 +35,7 @@ func TestDamage(t *testing.T) {
 				}
 				bytes += size
 				d := base.Clone(1)
-				if err := d.Remove(name); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Remove(name))
 				checkDamaged(t, "without "+name, d, whole, mayMiss)
 			}
 			t.Logf("%d bytes of %d files", bytes, len(names))

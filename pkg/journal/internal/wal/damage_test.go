@@ -54,9 +54,7 @@ func smallLog(t *testing.T, clean bool) *disktest.Disk {
 	} else if err == nil {
 		l.Abandon()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -96,9 +94,7 @@ func inspect(t *testing.T, d *disktest.Disk) (c content, declared bool) {
 	t.Helper()
 	for range 3 {
 		l, err := wal.Open(d, smallOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		declared = declared || l.Void
 		c, err = read(t, l)
 		l.Abandon()
@@ -159,9 +155,7 @@ func TestIndexDamagedLater(t *testing.T) {
 	base := smallLog(t, true)
 	whole, _ := inspect(t, base.Clone(1))
 	names, err := base.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := 0
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".idx") {
@@ -170,9 +164,7 @@ func TestIndexDamagedLater(t *testing.T) {
 		for at := 0; at < len(base.Content(name)); at += step() {
 			d := base.Clone(uint64(at))
 			l, err := wal.Open(d, smallOptions())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d.Flip(name, 8*at+at%8)
 			last := 0
 			err = l.EachLast("core/pods", func(e event.Event) {
@@ -206,9 +198,7 @@ func TestCut(t *testing.T) {
 		base := smallLog(t, clean)
 		whole, _ := inspect(t, base.Clone(1))
 		names, err := base.Names()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		newest := slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") }))
 		for _, name := range []string{newest, strings.Replace(newest, ".log", ".idx", 1)} {
 			for cut := 0; cut < len(base.Content(name)); cut += step() {
@@ -276,9 +266,7 @@ func TestMuchDamage(t *testing.T) {
 		base := smallLog(t, seed%2 == 0)
 		whole, _ := inspect(t, base.Clone(seed))
 		names, err := base.Names()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		slices.Sort(names)
 		mayMiss := func(string) bool { return true }
 		for range 1 + s.IntN(20) {
@@ -289,9 +277,7 @@ func TestMuchDamage(t *testing.T) {
 			base.Cut(names[s.IntN(len(names))], s.IntN(500))
 		}
 		if s.IntN(5) == 0 {
-			if err := base.Remove(names[s.IntN(len(names))]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, base.Remove(names[s.IntN(len(names))]))
 		}
 		checkDamaged(t, fmt.Sprint("seed ", seed), base, whole, mayMiss)
 	}

@@ -27,9 +27,7 @@ func TestForget(t *testing.T) {
 	copy(objects, events)
 	of := events[forgotten]
 	of.Target = "core/pods@ns" // the object is not of that target
-	if err := errors.Join(l.Append(t.Context(), events), l.Forget(t.Context(), append(objects, of))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(l.Append(t.Context(), events), l.Forget(t.Context(), append(objects, of))))
 	check := func(l *wal.Log, events int) {
 		t.Helper()
 		n := 0
@@ -53,9 +51,7 @@ func TestForget(t *testing.T) {
 	}
 	check(l, all)
 	for range 2 {
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close(t.Context()))
 		l = open(t, d, nil)
 		check(l, all)
 	}
@@ -78,9 +74,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("%d records of forgotten objects, want %d", n, forgotten)
 	}
 	for range 2 { // what says that they are forgotten goes after the events
-		if err := l.Compact(keepNothing{func() uint64 { return math.MaxUint64 }}, 100); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Compact(keepNothing{func() uint64 { return math.MaxUint64 }}, 100))
 		check(l, all-forgotten)
 	}
 	if n := records(); n != 0 {

@@ -12,6 +12,14 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func options() wal.Options {
 	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Sync: wal.SyncRows, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
 }
@@ -23,9 +31,7 @@ func open(t *testing.T, d disk.Dir, change func(*wal.Options)) *wal.Log {
 		change(&o)
 	}
 	l, err := wal.Open(d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -44,16 +50,12 @@ func TestRestart(t *testing.T) {
 	d := disktest.New(1)
 	l := open(t, d, nil)
 	for i := range 1000 {
-		if err := l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%100), event.Modified, uint64(i+1))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%100), event.Modified, uint64(i+1))}))
 	}
 	check := func(l *wal.Log) {
 		t.Helper()
 		last := map[string]uint64{}
-		if err := l.EachLast("core/pods", func(e event.Event) { last[e.Name] = e.ResourceVersion }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.EachLast("core/pods", func(e event.Event) { last[e.Name] = e.ResourceVersion }))
 		for i := range 100 {
 			if got := last[fmt.Sprint("n", i)]; got != uint64(901+i) {
 				t.Errorf("n%d ends at %d", i, got)
@@ -67,9 +69,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	check(l)
-	if err := l.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close(t.Context()))
 	l = open(t, d, nil)
 	check(l)
 	if l.Void || l.Last() != 1000 {
@@ -101,13 +101,9 @@ func TestSyncNever(t *testing.T) {
 		return nil
 	}})
 	for i := range 1000 {
-		if err := l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}))
 	}
-	if err := errors.Join(l.Sync(t.Context()), l.Close(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(l.Sync(t.Context()), l.Close(t.Context())))
 	if names, err := d.Names(); err != nil || len(names) < 10 {
 		t.Errorf("%d files, %v", len(names), err)
 	}

@@ -17,21 +17,15 @@ import (
 func TestCutOfWhatWasSynced(t *testing.T) {
 	base := disktest.New(1)
 	l, err := wal.Open(base, options())
-	if err == nil {
-		err = errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Sync(t.Context()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Sync(t.Context())))
 	l.Abandon()
 	const name = "00000001.00000000.log"
 	for cut := range len(base.Content(name)) {
 		d := base.Clone(1)
 		d.Cut(name, cut+1)
 		l, err := wal.Open(d, options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !l.Void {
 			t.Errorf("%d bytes cut off, and no loss is declared", cut+1)
 		}
@@ -46,21 +40,15 @@ func TestCutOfWhatWasSynced(t *testing.T) {
 func TestAllSegmentsLost(t *testing.T) {
 	d := smallLog(t, true)
 	names, err := d.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		if name != "synced" {
 			err = errors.Join(err, d.Remove(name))
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := wal.Open(d, smallOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !l.Void {
 		t.Error("no loss is declared")
 	}
@@ -75,32 +63,22 @@ func TestAllSegmentsLost(t *testing.T) {
 func TestDamageIsRemembered(t *testing.T) {
 	d := smallLog(t, true)
 	names, err := d.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	segments := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
 	slices.Sort(segments)
-	if err := d.Remove(segments[len(segments)-2]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Remove(segments[len(segments)-2]))
 	var damage uint64
 	for start := range 3 {
 		l, err := wal.Open(d, smallOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if start == 0 {
 			damage = l.Last()
 		}
 		if l.Damage() != damage || l.Void != (start == 0) {
 			t.Errorf("start %d: damage up to %d, want %d; void: %t", start, l.Damage(), damage, l.Void)
 		}
-		if err = l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(start+1))}); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(start+1))}))
+		must(t, l.Close(t.Context()))
 	}
 }
 
@@ -114,14 +92,10 @@ func TestLossIsDeclaredOnce(t *testing.T) {
 			err = d.Remove(name)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for start := range 3 {
 		l, err := wal.Open(d, smallOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if l.Void != (start == 0) {
 			t.Errorf("start %d: void: %t", start, l.Void)
 		}
@@ -129,9 +103,7 @@ func TestLossIsDeclaredOnce(t *testing.T) {
 			err = errors.Join(err, l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(i+1))}))
 		}
 		p := &policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}
-		if err = errors.Join(err, l.Sync(t.Context()), l.Compact(p, 100), l.Close(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, l.Sync(t.Context()), l.Compact(p, 100), l.Close(t.Context())))
 	}
 }
 
@@ -148,18 +120,14 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 			if err == nil {
 				_, err = f.WriteAt(make([]byte, 3<<20), 0)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			for calls := 1; ; calls++ {
 				d := smallLog(t, false)
 				names, err := d.Names()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				lose(d, slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })))
 				d = d.Clone(uint64(calls))
 				d.Set(disktest.Faults{PowerAfter: calls})
@@ -169,9 +137,7 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 					d.Restart()
 					l, err = wal.Open(d, smallOptions())
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				valid := func(n wal.Named) bool { return n.Name != "" && !n.Void }
 				if !l.Void && (l.Damage() == 0 || slices.ContainsFunc(l.All(record.Mark), valid)) {
 					t.Errorf("interrupted at call %d: no loss is declared", calls)
@@ -197,14 +163,10 @@ func TestLastBeforeDamage(t *testing.T) {
 			e := object(fmt.Sprint("n", i), event.Modified, uint64(objects*round+i+1))
 			err = errors.Join(err, l.Append(t.Context(), []event.Event{e}))
 		}
-		if err = errors.Join(err, l.Put(record.Cursor, "sink", fmt.Append(nil, round)), l.Sync(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, l.Put(record.Cursor, "sink", fmt.Append(nil, round)), l.Sync(t.Context())))
 	}
 	const newest = "00000003.00000000"
-	if err := errors.Join(l.Close(t.Context()), d.Remove(newest+".idx")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(l.Close(t.Context()), d.Remove(newest+".idx")))
 	d.Cut(newest+".log", len(d.Content(newest+".log"))-200)
 	for start := range 2 {
 		l = open(t, d, nil)
@@ -226,9 +188,7 @@ func TestLastBeforeDamage(t *testing.T) {
 func TestCopyBehindALoss(t *testing.T) {
 	d := smallLog(t, true)
 	names, err := d.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.Flip(slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })), 8*20)
 	l, err := wal.Open(d, smallOptions())
 	if err == nil {
@@ -238,16 +198,12 @@ func TestCopyBehindALoss(t *testing.T) {
 		t.Fatalf("void: %t, %v", l.Void, err)
 	}
 	l.Abandon()
-	if err := d.Remove("synced"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Remove("synced"))
 	for start := range 2 {
 		o := smallOptions()
 		o.Copied = start == 0
 		l, err := wal.Open(d, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if z := object("z", event.Added, 100); l.Void || !l.Has(&z) {
 			t.Errorf("start %d: void: %t; has the last event: %t", start, l.Void, l.Has(&z))
 		}
@@ -286,16 +242,12 @@ func TestNewestStartIsMissing(t *testing.T) {
 	l := open(t, base, nil)
 	err := errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}), l.Sync(t.Context()))
 	l.Abandon()
-	if err = errors.Join(err, base.Remove("00000002.00000000.log"), base.Remove("synced")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, base.Remove("00000002.00000000.log"), base.Remove("synced")))
 	f, err := base.Create("synced")
 	if err == nil {
 		_, err = f.WriteAt(note, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for calls := 1; ; calls++ {
 		d := base.Clone(uint64(calls))
 		d.Set(disktest.Faults{PowerAfter: calls})
@@ -305,9 +257,7 @@ func TestNewestStartIsMissing(t *testing.T) {
 			d.Restart()
 			l, err = wal.Open(d, options())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !l.Void && l.Damage() == 0 {
 			t.Errorf("interrupted at call %d: no loss is declared", calls)
 		}

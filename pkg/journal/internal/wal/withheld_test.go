@@ -29,9 +29,7 @@ func holdSyncs(t *testing.T, d *disktest.Disk) (begun <-chan struct{}, answer ch
 
 func appendHard(t *testing.T, l *wal.Log, name string) {
 	t.Helper()
-	if err := l.Append(t.Context(), []event.Event{object(name, event.Added, 1)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append(t.Context(), []event.Event{object(name, event.Added, 1)}))
 }
 
 // TestStatesOfAnEmptyLog: a look at the states of a log without events lets nobody read what is not synced.
@@ -40,9 +38,7 @@ func TestStatesOfAnEmptyLog(t *testing.T) {
 	l := open(t, d, nil)
 	defer l.Abandon()
 	begun, answer := holdSyncs(t, d)
-	if err := l.Put(record.Binding, "", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Put(record.Binding, "", nil))
 	l.Lasts(nil)
 	appendHard(t, l, "a")
 	<-begun
@@ -60,9 +56,7 @@ func TestSlowDiskIsNoSlowFollower(t *testing.T) {
 	defer l.Abandon()
 	acknowledge := func() {
 		files, err := l.Files()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l.Acknowledge("follower", files.Active.Name, files.Active.Size)
 	}
 	begun, answer := holdSyncs(t, d)

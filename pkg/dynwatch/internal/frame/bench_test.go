@@ -40,9 +40,7 @@ func BenchmarkNormalise(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
 				var object map[string]any
-				if err := json.Unmarshal(raw, &object); err != nil {
-					b.Fatal(err)
-				}
+				must(b, json.Unmarshal(raw, &object))
 				if metadata, ok := object["metadata"].(map[string]any); ok {
 					delete(metadata, "managedFields")
 				}
@@ -61,19 +59,13 @@ func BenchmarkWatch(b *testing.B) {
 	config := &rest.Config{Host: "http://localhost"}
 	endless := func() *http.Client { return &http.Client{Transport: body{&repeat{item: text, left: 1 << 60}}} }
 	ours, err := frame.NewRESTClient(config, endless(), frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	stock, err := dynamic.NewForConfigAndClient(config, endless())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for name, client := range map[string]dynamic.Interface{"bytes": dynamic.New(ours), "decoded": stock} {
 		b.Run(name, func(b *testing.B) {
 			w, err := client.Resource(pods).Watch(b.Context(), metav1.ListOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer w.Stop()
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))

@@ -92,9 +92,7 @@ func TestContentType(t *testing.T) {
 		fmt.Fprint(w, "<html>")
 	})
 	w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []string{`ERROR read watch response: the content type is "text/html", not application/json`}
 	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -145,9 +143,7 @@ func TestAccept(t *testing.T) {
 				r = r.Param("watch", test.query)
 			}
 			body, err := r.Stream(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := io.Copy(io.Discard, body); err != nil {
 				t.Error(err)
 			}

@@ -19,9 +19,7 @@ const docsKey = "an example's key, known to everybody"
 // example is an entry and, in the next block, what becomes of the object.
 func TestDocsExamples(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/shaping.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var object, entry string
 	shown := make(map[string]bool)
 	for _, block := range regexp.MustCompile("(?s)```(json object|json|yaml)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
@@ -47,14 +45,10 @@ func TestDocsExamples(t *testing.T) {
 				return items
 			}
 			rules, err := fieldpath.ParseRules(list("keep"), list("omit"), list("redact"), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			shape := frame.NewShape(frame.ShapeOptions{Rules: rules}, frame.NewRedactor([]byte(docsKey)))
 			o, err := frame.NewNormaliser("example.com/v1", "Sensor", frame.Options{Shape: func() *frame.Shape { return shape }}).Normalise([]byte(object))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := string(closed(t, &o)); got != strings.TrimSpace(block[2]) {
 				t.Errorf("the docs show\n%s\nfor\n%s\nbut it is\n%s", block[2], entry, got)
 			}

@@ -15,9 +15,7 @@ func TestExact(t *testing.T) {
 		Exact: true, Wants: func(string) bool { return true }, Shape: func() *frame.Shape { return nil },
 	})
 	o, err := n.Normalise([]byte("{" + rest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := string(closed(t, &o)), `{"apiVersion":"v1","kind":"Secret",`+rest; got != want {
 		t.Errorf("object\n got %s\nwant %s", got, want)
 	}

@@ -11,6 +11,14 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // pod returns a Pod of about 8.5 KB, a third of it managedFields, as the API
 // server writes it into a watch frame.
 func pod(name string, rv uint64) []byte {

@@ -51,9 +51,7 @@ func TestReadObjects(t *testing.T) {
 		want = append(want, outcome{o, bad})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, size := range []int{1, 100, 5000, 40_000, 1 << 20} {
 		var got []outcome
 		meta, err := n.ReadList(&pieces{strings.NewReader(body), random, size}, maxItem, nil, func(o *frame.Object, bad *frame.Malformed) error {
@@ -112,9 +110,7 @@ func TestReadObjectsAtOnce(t *testing.T) {
 	if _, err := w.Write([]byte("]}")); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Close(), <-done); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(w.Close(), <-done))
 }
 
 // What take returns ends the list, wherever the item was.

@@ -35,9 +35,7 @@ func TestLongTexts(t *testing.T) {
 			object := `{"metadata":{"name":"n","uid":"u","resourceVersion":"7"},"data":{` + c.members(strings.Repeat(c.text, length)) + `}}`
 			started := time.Now()
 			o, err := n.Normalise([]byte(object))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if took := time.Since(started); took > most {
 				t.Errorf("it took %v", took)
 			}

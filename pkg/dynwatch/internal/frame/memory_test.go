@@ -35,9 +35,7 @@ func TestStringsPinNothing(t *testing.T) {
 	for i := range objects {
 		raw := pod("web-5d4f8c7b9-x2x4z", uint64(i+1)) // a buffer of its own for each
 		o, err := n.Normalise(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o.Data = nil
 		kept = append(kept, o)
 		_, err = n.Normalise(raw[:len(raw)-1])
@@ -75,9 +73,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 		}
 		for i := range kept {
 			want, err := n.Normalise(small("web", rv+i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := event.CloseDeletedData(kept[i].Data, false); string(got) != string(event.CloseDeletedData(want.Data, false)) {
 				t.Errorf("object %d is %s, want %s", i, got, want.Data)
 			}

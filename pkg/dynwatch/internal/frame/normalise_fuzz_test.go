@@ -80,9 +80,7 @@ func sameValue(t *testing.T, raw, object []byte) {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.UseNumber()
 		var v map[string]any
-		if err := d.Decode(&v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&v))
 		return v
 	}
 	want, got := decode(raw), decode(object)

@@ -33,9 +33,7 @@ func TestNormalise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := frame.NewNormaliser("apps/v1", "Deployment", frame.Options{}).Normalise([]byte(test.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if closed := event.CloseDeletedData(o.Data, false); cap(o.Data) != len(closed) {
 				t.Errorf("there is room for %d bytes, want %d", cap(o.Data), len(closed))
 			}
@@ -135,9 +133,7 @@ func TestDepth(t *testing.T) {
 func redacted(t *testing.T, r *frame.Redactor, raw string) string {
 	t.Helper()
 	o, err := frame.NewNormaliser("v1", "Secret", hiding(r)).Normalise([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(closed(t, &o))
 }
 
@@ -239,9 +235,7 @@ func renamed(raw []byte) bool {
 func TestConcurrent(t *testing.T) {
 	n := frame.NewNormaliser("v1", "Secret", hiding(frame.NewRedactor([]byte("key"))))
 	want, err := n.Normalise(secretObject(7))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -60,13 +60,9 @@ func TestRandomStreams(t *testing.T) {
 func watchBytes(t *testing.T, r io.Reader, n *frame.Normaliser) []watch.Event {
 	t.Helper()
 	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, n, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return collect(t, w)
 }
 

@@ -26,9 +26,7 @@ func TestSecretAgain(t *testing.T) {
 	read := func(plain ...string) ([]byte, *frame.Shape) {
 		r := frame.NewRedactor([]byte("key"), plain...)
 		o, err := frame.NewNormaliser("v1", "Secret", hiding(r)).Normalise(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return closed(t, &o), frame.NewShape(frame.ShapeOptions{Secret: true}, r)
 	}
 	before, _ := read("plain", "own")
@@ -64,9 +62,7 @@ func TestSecretAnnotations(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o, err := n.Normalise([]byte(`{"metadata":{` + identity + `,"annotations":` + c.annotations + `}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, got, _ := strings.Cut(hashText.ReplaceAllString(string(o.Data), `"#"`), `"annotations":`)
 			if diff := cmp.Diff(c.want+"}}", got); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)

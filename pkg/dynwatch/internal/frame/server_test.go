@@ -53,9 +53,7 @@ func (s server) client(t *testing.T, n *frame.Normaliser, metadataOnly bool) res
 		t.Cleanup(transport.CloseIdleConnections)
 	}
 	c, err := frame.NewRESTClient(&rest.Config{Host: s.URL}, h, n, metadataOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

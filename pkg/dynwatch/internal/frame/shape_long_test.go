@@ -70,14 +70,10 @@ func TestShapeEqualsReference(t *testing.T) {
 			raw = g.object(int(i)) // few large ones are enough
 		}
 		whole, err := plain.Normalise(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		object := closed(t, &whole)
 		o, err := r.normaliser(t).Normalise(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := closed(t, &o)
 		want := r.reference(o.Namespace, o.Name).apply(decodeAny(object))
 		if !json.Valid(got) || !reflect.DeepEqual(decodeAny(got), want) {

@@ -25,9 +25,7 @@ type rules struct{ keep, omit, redact []string }
 func (r rules) parse(t testing.TB) *fieldpath.Rules {
 	t.Helper()
 	parsed, err := fieldpath.ParseRules(r.keep, r.omit, r.redact, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parsed
 }
 
@@ -133,18 +131,14 @@ func TestShapeAgain(t *testing.T) {
 	raw := []byte(`{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1"},"data":{"gone":1,"x":"use AKIAABCDEFGHIJKLMNOP, key=1"},` +
 		`"spec":{"password":7,"users":[{"token":"hmac-sha256:a"},{"token":{"a":1}}]}}`)
 	o, err := r.normaliser(t).Normalise(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
 	once := bytes.Clone(closed(t, &o))
 	if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) {
 		t.Errorf("once  %s\nagain %s", once, again)
 	}
 	plain, err := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if now := shape.Again(o.Namespace, o.Name, closed(t, &plain)); !bytes.Equal(now, once) {
 		t.Errorf("from the journal %s\nfrom the watch   %s", now, once)
 	}
@@ -172,9 +166,7 @@ func TestShapeAgainAroundKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := r.normaliser(t).Normalise(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
 			once := bytes.Clone(closed(t, &o))
 			if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) || !bytes.Contains(once, []byte("hmac-sha256:")) {
@@ -222,9 +214,7 @@ func TestShapeOfNow(t *testing.T) {
 	} {
 		now = frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, nil)
 		o, err := n.Normalise(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if full := event.CloseDeletedData(o.Data, false); cap(o.Data) != len(full) {
 			t.Errorf("there is room for %d bytes, want %d", cap(o.Data), len(full))
 		}

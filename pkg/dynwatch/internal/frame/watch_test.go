@@ -81,9 +81,7 @@ func TestWatch(t *testing.T) {
 		for protocol, start := range protocols() {
 			t.Run(name+"/"+protocol, func(t *testing.T) {
 				w, err := start(t, say(test.broken, test.pieces...)).watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got := summaries(collect(t, w))
 				if n := len(got); test.broken && n > 0 && strings.HasPrefix(got[n-1], "ERROR stream error") {
 					got = got[:n-1] // HTTP/2 says how it ended
@@ -116,13 +114,9 @@ func TestWatchCutAnywhere(t *testing.T) {
 				"eof":   iotest.DataErrReader(strings.NewReader(text)),
 			} {
 				c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want := 1
 				if i == len(all[1]) {
 					want = 2
@@ -150,9 +144,7 @@ func TestWatchObjects(t *testing.T) {
 	for protocol, start := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
 			w, err := start(t, say(false, strings.Join(pieces, ""))).watch(t, frame.NewNormaliser("v1", "Kind", frame.Options{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			events := collect(t, w)
 			if len(events) != len(order) {
 				t.Fatalf("%d events, want %d", len(events), len(order))
@@ -181,13 +173,9 @@ func TestWatchTogether(t *testing.T) {
 		line("ADDED", []byte(`{"metadata":{}}`)) + " " + strings.Replace(line("ADDED", small("b", 5)), ",", " , ", 1) + usual +
 		line("ERROR", []byte(`{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}`))
 	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{strings.NewReader(text)}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got [][]string
 	for e := range w.ResultChan() {
 		got = append(got, summaries(frames(e)))
@@ -208,13 +196,9 @@ func TestWatchLargeFrame(t *testing.T) {
 	start, end, _ := strings.Cut(line("MODIFIED", configMap(1)), `""`)
 	r := io.MultiReader(strings.NewReader(line("ADDED", small("a", 1))+start+`"`), &repeat{item: bytes.Repeat([]byte("x"), 1<<20), left: 64}, strings.NewReader(`"`+end))
 	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []string{"ADDED shop/a 1", "ERROR read watch frame: the frame is larger than 64 MiB"}
 	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
 		t.Fatalf("events (-want +got):\n%s", diff)
@@ -230,9 +214,7 @@ func TestWatchStop(t *testing.T) {
 				<-r.Context().Done()
 			})
 			w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if e := <-w.ResultChan(); e.Type != watch.Added {
 				t.Fatal(summary(e))
 			}
@@ -256,9 +238,7 @@ func TestWatchMemory(t *testing.T) {
 	before := live()
 	for range watches {
 		w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		open = append(open, w)
 		var all []watch.Event
 		for len(all) < 2 {

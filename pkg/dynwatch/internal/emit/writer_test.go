@@ -15,6 +15,14 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // log keeps all events.
 type log struct {
 	journal.Stateless
@@ -75,17 +83,11 @@ func TestEndHasThePendingState(t *testing.T) {
 			}
 			write(event.Added, state("u", 1, "old"), nil)
 			if flushed {
-				if err := w.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Flush(t.Context()))
 			}
 			write(event.Modified, state("u", 2, "new"), w.Index.Get("shop", "a"))
-			if err := w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true))
+			must(t, w.Flush(t.Context()))
 			if got := string(l.events[2].Object()); l.events[2].Op != event.Deleted || !strings.Contains(got, "new") {
 				t.Errorf("%s with %s", l.events[2].Op, got)
 			}
@@ -110,12 +112,8 @@ func TestSecretOfTheLog(t *testing.T) {
 	w.Reshape(emit.Content{ShapeOptions: frame.ShapeOptions{Secret: true}, Changes: emit.Changes{Old: true}}, frame.NewRedactor([]byte("key")))
 	write(event.Added, secret(1, "canary"))
 	write(event.Modified, secret(2, "canary"))
-	if err := w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true))
+	must(t, w.Flush(t.Context()))
 	for what, got := range map[string][]byte{"oldObject": l.events[1].Member(event.MemberOld), "the deletion": l.events[2].Object()} {
 		if !bytes.Contains(got, []byte("hmac-sha256:")) || bytes.Contains(got, []byte("canary")) {
 			t.Errorf("%s is %s", what, got)
@@ -131,16 +129,12 @@ func TestEnteredContinuesThePendingChain(t *testing.T) {
 	if _, err := w.Write(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.WriteEnd(t.Context(), event.Left, w.Index.Get("shop", "a"), state("u", 2, "x"), 2, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.WriteEnd(t.Context(), event.Left, w.Index.Get("shop", "a"), state("u", 2, "x"), 2, true))
 	again := emit.Announcement{Op: event.Entered, Object: state("u", 3, "x"), Cause: 3}
 	if _, err := w.Write(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Flush(t.Context()))
 	if e := l.events[2]; e.Ordinal != 3 || e.PrevResourceVersion != 2 {
 		t.Errorf("entered with ordinal %d after revision %d, want 3 after 2", e.Ordinal, e.PrevResourceVersion)
 	}

@@ -20,6 +20,14 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // stream opens a watch on a server that writes what is sent to it, each piece by itself.
 func stream(t *testing.T, delay time.Duration, secure bool) (body io.Reader, pieces chan<- []byte, end func()) {
 	t.Helper()
@@ -44,22 +52,16 @@ func stream(t *testing.T, delay time.Duration, secure bool) (body io.Reader, pie
 	}
 	t.Cleanup(server.Close)
 	c, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: secure}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	c.MaxDelay = delay
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	traced, gather := c.Bursts(ctx)
 	request, err := http.NewRequestWithContext(traced, http.MethodGet, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := c.Apart.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	gather()
 	return response.Body, all, cancel
@@ -83,9 +85,7 @@ func TestBursts(t *testing.T) {
 			buffer, reads := make([]byte, 64<<10), 0
 			for got := 0; got < all*len(piece); reads++ {
 				read, err := body.Read(buffer)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got += read
 			}
 			if took := time.Since(began); reads > 10+4*int(took/delay) {
@@ -170,18 +170,12 @@ func TestDialerOfTheCaller(t *testing.T) {
 		return rt
 	}, TLSClientConfig: rest.TLSClientConfig{ServerName: "example.com"}}
 	c, err := kube.NewClients(config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := c.Apart.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := response.Body.Close(); err != nil || dialled.Load() != 1 {
 		t.Errorf("%d connections by the caller's dialer, want 1; %v", dialled.Load(), err)
 	}

@@ -36,26 +36,18 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	clients, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := clients.Shared.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clients.Close()
 	select {
 	case <-closed:
 	case <-time.After(time.Minute):
 		t.Error("the connection is open")
 	}
-	if err := response.Body.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, response.Body.Close())
 	if response, err := clients.Shared.Do(r); err == nil {
 		t.Error("closed clients can be used", response.Body.Close())
 	}

@@ -13,9 +13,7 @@ import (
 
 func TestRollbacks(t *testing.T) {
 	c, err := kube.NewClients(&rest.Config{Host: "https://api.invalid"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := c.Rollbacks
 	head := uint64(100)
 	restored := func(context.Context) (uint64, error) {

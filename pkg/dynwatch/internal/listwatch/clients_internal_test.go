@@ -71,9 +71,7 @@ type watching struct {
 func (s *watchServer) watching(t *testing.T) *watching {
 	t.Helper()
 	c, err := kube.NewClients(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	return &watching{t, c}
 }
@@ -83,9 +81,7 @@ func (w *watching) open(metadataOnly bool) (end func()) {
 	w.t.Helper()
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	s, err := New(Resource{GVR: gvr, Kind: "Pod", MetadataOnly: metadataOnly}, Options{Clients: w.clients})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	one, err := s.Watch(ctx, 1, false)
 	if err != nil {
@@ -156,9 +152,7 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	other.Close()
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	src, err := New(Resource{GVR: gvr, Kind: "Pod"}, Options{Clients: gone.clients})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if _, err := src.Watch(ctx, 1, false); err == nil || gone.clients.ShareUntil.Load() != 0 {
@@ -224,15 +218,11 @@ func TestListsApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newListServer(t, test.cut, test.refuse, test.denies)
 			c, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(c.Close)
 			gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 			s, err := New(Resource{GVR: gvr, Kind: "Pod", MetadataOnly: test.metadataOnly}, Options{Clients: c})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for range test.taken {
 				c.Lists <- struct{}{}
 			}

@@ -106,9 +106,7 @@ func TestAnotherConnectionIsNew(t *testing.T) {
 			before := b.conns.Load()
 			for range 2 {
 				w, err := s.Watch(ctx, 1, true)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer drain(w)
 				defer w.Stop()
 			}

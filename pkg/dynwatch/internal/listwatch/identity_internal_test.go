@@ -56,9 +56,7 @@ func TestOtherClusterForbidsItsIdentity(t *testing.T) {
 			<-time.After(time.Second) // a check of its own, on the simulated clock
 			return s.Clients.Identity.Check(t.Context())
 		}
-		if err := check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, check())
 		uid = "other"
 		if err := check(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Fatal(err)
@@ -68,9 +66,7 @@ func TestOtherClusterForbidsItsIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		uid, forbidden = "right", false
-		if err := check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, check())
 	})
 }
 
@@ -91,9 +87,7 @@ func TestAnswerOverANewConnection(t *testing.T) {
 			podserver.WritePage(w, r, 1)
 		})
 		look := func() error { return third(s.ObjectAt(t.Context(), "a", "pod-0", 0)) }
-		if err := s.Clients.Identity.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Clients.Identity.Check(t.Context()))
 		for range 5 {
 			<-time.After(time.Second)
 			_ = look()
@@ -133,9 +127,7 @@ func TestAnswerOfACallersTransport(t *testing.T) {
 		transport := &answers{"right"}
 		s := podSource(t, &rest.Config{Host: "http://localhost", Transport: transport})
 		look := func() error { return third(s.ObjectAt(t.Context(), "a", "pod-0", 0)) }
-		if err := s.Clients.Identity.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Clients.Identity.Check(t.Context()))
 		if err := look(); errors.Is(err, kube.ErrOtherCluster) {
 			t.Fatal(err)
 		}

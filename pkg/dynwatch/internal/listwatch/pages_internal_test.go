@@ -24,6 +24,14 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
 func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *Source {
 	t.Helper()
@@ -35,14 +43,10 @@ func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *Source {
 func podSource(t *testing.T, config *rest.Config) *Source {
 	t.Helper()
 	c, err := kube.NewClients(config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	s, err := New(Resource{GVR: gvr, Kind: "Pod", Namespaced: true}, Options{Clients: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

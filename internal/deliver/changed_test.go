@@ -2,7 +2,6 @@ package deliver_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,37 +78,33 @@ func (c detachingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, 
 // several; what is stopped is counted and
 // committed.
 func TestChangedAfterTrimmedHistory(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				j, s := detaching{newJournal(t), 40}, &fakeSink{}
-				g := start(t, j, s, func(o *deliver.Options) {
-					o.Setup.Lanes = lanes
-					o.Setup.Route = route(t, true, deliver.Match{Changed: []uint64{5}})
-				})
-				list := events(0, 100)
-				var want []string
-				for i := range list {
-					if list[i].Unchanged = []uint64{5}; i%10 == 0 {
-						list[i].Unchanged = nil
-					}
-					if i < 40 || i%10 == 0 {
-						want = append(want, list[i].ID)
-					}
-				}
-				mustAppend(t, j, list)
-				synctest.Wait()
-				checkSet(t, s.ids(), want)
-				if got := series(t, g.registry)["informd_sink_events_total result=filtered sink=out"]; got != 54 {
-					t.Errorf("%v events are filtered, want 54: %v", got, series(t, g.registry))
-				}
-				if lag := g.Status().LagEvents; lag != 0 {
-					t.Errorf("%d events are not committed", lag)
-				}
-				if left := g.drain(t, time.Second); left != 0 || !slices.Contains(s.ids(), "90") {
-					t.Errorf("%d events are left", left)
-				}
-			})
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j, s := detaching{newJournal(t), 40}, &fakeSink{}
+		g := start(t, j, s, func(o *deliver.Options) {
+			lanes(o)
+			o.Setup.Route = route(t, true, deliver.Match{Changed: []uint64{5}})
 		})
-	}
+		list := events(0, 100)
+		var want []string
+		for i := range list {
+			if list[i].Unchanged = []uint64{5}; i%10 == 0 {
+				list[i].Unchanged = nil
+			}
+			if i < 40 || i%10 == 0 {
+				want = append(want, list[i].ID)
+			}
+		}
+		mustAppend(t, j, list)
+		synctest.Wait()
+		checkSet(t, s.ids(), want)
+		if got := series(t, g.registry)["informd_sink_events_total result=filtered sink=out"]; got != 54 {
+			t.Errorf("%v events are filtered, want 54: %v", got, series(t, g.registry))
+		}
+		if lag := g.Status().LagEvents; lag != 0 {
+			t.Errorf("%d events are not committed", lag)
+		}
+		if left := g.drain(t, time.Second); left != 0 || !slices.Contains(s.ids(), "90") {
+			t.Errorf("%d events are left", left)
+		}
+	})
 }

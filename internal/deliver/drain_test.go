@@ -92,18 +92,12 @@ func TestDrainLeavesWhatCameLater(t *testing.T) {
 func TestDrainDoesNotSitOutABackoff(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		j := newJournal(t)
-		var down atomic.Bool
-		down.Store(true)
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			if down.Load() {
-				return 0, errDown
-			}
-			return len(batch), nil
-		}}
+		var up atomic.Bool
+		s := whenUp(&up)
 		mustAppend(t, j, events(0, 1))
 		g := start(t, j, s, lanes)
 		<-time.After(10*time.Minute + time.Second)
-		down.Store(false)
+		up.Store(true)
 		before := time.Now()
 		if left := g.drain(t, time.Minute); left != 0 {
 			t.Errorf("%d events left", left)
@@ -138,7 +132,7 @@ func TestDrainOfAnIdleSinkIsImmediate(t *testing.T) {
 func TestDrainOfADeadSinkSaysWhatIsLeft(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		j := newJournal(t)
-		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
+		s := &fakeSink{write: alwaysFails}
 		mustAppend(t, j, events(0, 9))
 		g := start(t, j, s, lanes)
 		if left := g.drain(t, 20*time.Second); left != 9 {

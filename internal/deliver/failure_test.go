@@ -112,18 +112,9 @@ func TestUnknownRefusals(t *testing.T) {
 
 func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, calls := newJournal(t), 0
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			switch calls++; calls {
-			case 1: // event 2 is tried here for the first time
-				return 2, errDown
-			case 2:
-				return 0, errDown
-			case 3:
-				return 0, sink.Permanent(errors.New("gone"))
-			}
-			return len(batch), nil
-		}}
+		j := newJournal(t)
+		// Event 2 is tried for the first time in the first one.
+		s := inTurn(answer{2, errDown}, answer{0, errDown}, answer{0, sink.Permanent(errors.New("gone"))})
 		mustAppend(t, j, events(0, 5))
 		g := start(t, j, s, nil)
 		g.drain(t, time.Minute)
@@ -139,13 +130,7 @@ func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 func TestDeadLetterEndsTheFailure(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		j := newJournal(t)
-		var calls atomic.Int64
-		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
-			if calls.Add(1) == 1 {
-				return 0, errDown
-			}
-			return 0, sink.Permanent(errors.New("status 400"))
-		}}
+		s := inTurn(answer{0, errDown}, answer{0, sink.Permanent(errors.New("status 400"))})
 		g := start(t, j, s, lanes)
 		mustAppend(t, j, events(0, 1))
 		<-time.After(time.Minute)
@@ -206,15 +191,7 @@ func TestPanickingSink(t *testing.T) {
 		j := newJournal(t)
 		other := &fakeSink{}
 		o := start(t, j, other, func(o *deliver.Options) { o.Name = "other" })
-		s := &fakeSink{}
-		s.write = func(_ context.Context, batch []event.Event) (int, error) {
-			for i := range batch {
-				if poisonous(&batch[i]) {
-					panic("index out of range")
-				}
-			}
-			return len(batch), nil
-		}
+		s := &fakeSink{write: stopAtPoison(func() error { panic("index out of range") })}
 		g := start(t, j, s, lanes)
 		mustAppend(t, j, events(0, total))
 		synctest.Wait()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,34 @@ func (s *fakeSink) Close(ctx context.Context) error {
 		return s.close(ctx)
 	}
 	return nil
+}
+
+// answer is what a sink says about a batch: how many of its events it has taken, and why no more.
+type answer struct {
+	taken int
+	err   error
+}
+
+// inTurn is a sink with these answers, which takes everything then.
+func inTurn(answers ...answer) *fakeSink {
+	return &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+		if len(answers) == 0 {
+			return len(batch), nil
+		}
+		a := answers[0]
+		answers = answers[1:]
+		return a.taken, a.err
+	}}
+}
+
+// whenUp is a sink that is down until it is up.
+func whenUp(up *atomic.Bool) *fakeSink {
+	return &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+		if up.Load() {
+			return len(batch), nil
+		}
+		return 0, errDown
+	}}
 }
 
 func (s *fakeSink) open(context.Context) (sink.Sink, error) { return s, nil }
@@ -229,13 +258,13 @@ func mustAppend(t *testing.T, j opener, list []event.Event) {
 }
 
 // waitFor waits for a condition.
-func waitFor(t *testing.T, condition func() bool) {
+func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
-	for !condition() {
+	for !is() {
 		select {
 		case <-deadline:
-			t.Fatal("waited in vain")
+			t.Fatalf("%s: not within a minute", what)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -1,14 +1,12 @@
 package deliver_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -17,16 +15,8 @@ import (
 func TestLongErrors(t *testing.T) {
 	const most = 1 << 10
 	synctest.Test(t, func(t *testing.T) {
-		long, calls := "refused: "+strings.Repeat("x", 3<<20), 0
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			switch calls++; calls {
-			case 1:
-				return 0, errors.New(long)
-			case 2:
-				return 0, sink.Permanent(errors.New(long))
-			}
-			return len(batch), nil
-		}}
+		long := errors.New("refused: " + strings.Repeat("x", 3<<20))
+		s := inTurn(answer{0, long}, answer{0, sink.Permanent(long)})
 		j := newJournal(t)
 		g := start(t, j, s, nil)
 		mustAppend(t, j, events(0, 1))
@@ -46,16 +36,9 @@ func TestLongErrors(t *testing.T) {
 // in a dead letter.
 func TestAnswerIsForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			switch calls++; calls {
-			case 1:
-				return 0, sink.WithAnswer(errors.New("status 500"), "hush-1")
-			case 2:
-				return 0, sink.Permanent(sink.WithAnswer(errors.New("status 400"), "hush-2"))
-			}
-			return len(batch), nil
-		}}
+		s := inTurn(
+			answer{0, sink.WithAnswer(errors.New("status 500"), "hush-1")},
+			answer{0, sink.Permanent(sink.WithAnswer(errors.New("status 400"), "hush-2"))})
 		j := newJournal(t)
 		g := start(t, j, s, nil)
 		mustAppend(t, j, events(0, 1))

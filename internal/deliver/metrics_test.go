@@ -1,7 +1,6 @@
 package deliver_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,23 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/deliver"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, calls := newJournal(t), 0
-		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
-			switch calls++; calls {
-			case 1:
-				return 3, sink.Permanent(errors.New("bad"))
-			case 2:
-				return 1, errDown
-			}
-			return 0, errDown
-		}}
+		j := newJournal(t)
+		s := inTurn(answer{3, sink.Permanent(errors.New("bad"))}, answer{1, errDown})
 		list := events(0, 10)
 		list[9].Namespace = "elsewhere"
 		mustAppend(t, j, list)

@@ -46,7 +46,7 @@ func TestPositions(t *testing.T) {
 	run := func(refuse string, n int) (last sink.Positions) {
 		s := &positionedSink{refuse: refuse}
 		g := start(t, j, &s.fakeSink, func(o *deliver.Options) { o.Open = s.open })
-		waitFor(t, func() bool { return len(s.ids()) == n })
+		waitFor(t, "delivered", func() bool { return len(s.ids()) == n })
 		if _, err := g.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -71,20 +71,15 @@ func TestReplace(t *testing.T) {
 // TestReplaceWhatFails: a sink that fails, hangs or cannot be opened is replaced
 // within seconds; what it had not taken comes to the next.
 func TestReplaceWhatFails(t *testing.T) {
-	failing := func(context.Context, []event.Event) (int, error) { return 0, errors.New("down") }
 	hanging := func(ctx context.Context, _ []event.Event) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
-	for name, write := range map[string]func(context.Context, []event.Event) (int, error){"fails": failing, "hangs": hanging} {
+	for name, write := range map[string]func(context.Context, []event.Event) (int, error){"fails": alwaysFails, "hangs": hanging} {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
 				j := newJournal(t)
 				g := start(t, j, &fakeSink{write: write}, func(o *deliver.Options) { o.Lanes = lanes })
 				mustAppend(t, j, events(0, 20))
-				inserted := make(chan error, 1)
-				go func() {
-					_, err := g.Insert(t.Context(), events(1000, 1)[0])
-					inserted <- err
-				}()
+				inserted := g.insert(t.Context(), events(1000, 1)[0])
 				works := &fakeSink{}
 				mustReplace(t, g, setup(t, works))
 				if err := <-inserted; err != nil {
@@ -110,7 +105,7 @@ func TestReplaceWhatFails(t *testing.T) {
 		mustAppend(t, j, events(0, 3))
 		works := &fakeSink{}
 		mustReplace(t, g, setup(t, works))
-		waitFor(t, func() bool { return len(works.ids()) == 3 && g.Status().State == deliver.Running })
+		waitFor(t, "delivered", func() bool { return len(works.ids()) == 3 && g.Status().State == deliver.Running })
 		g.drain(t, time.Minute)
 	})
 }
@@ -120,7 +115,7 @@ func TestReplaceOfTheRoute(t *testing.T) {
 	j, s := newJournal(t), &fakeSink{}
 	g := start(t, j, s, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
 	mustAppend(t, j, events(0, 5))
-	waitFor(t, func() bool { return g.Status().Filtered == 5 })
+	waitFor(t, "filtered", func() bool { return g.Status().Filtered == 5 })
 	mustReplace(t, g, setup(t, s))
 	mustAppend(t, j, events(5, 5))
 	g.drain(t, time.Minute)
@@ -133,10 +128,10 @@ func TestReplaceOfTheRoute(t *testing.T) {
 // leaves the journal to the others.
 func TestStop(t *testing.T) {
 	j := newJournal(t)
-	s := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errors.New("down") }}
+	s := &fakeSink{write: alwaysFails}
 	g := start(t, j, s, nil)
 	mustAppend(t, j, events(0, 5))
-	waitFor(t, func() bool { return g.Status().State == deliver.Retrying })
+	waitFor(t, "the sink fails", func() bool { return g.Status().State == deliver.Retrying })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, g.Stop(ctx))

@@ -22,32 +22,30 @@ import (
 // TestInsert: a sink that waits for its journal, and one that is busy, deliver
 // what is inserted, each once.
 func TestInsert(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := newJournal(t)
-			s := &fakeSink{}
-			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
-			for i := range 20 {
-				mustAppend(t, j, events(i*10, i%3))
-				e := events(1000+i, 1)[0]
-				if accepted, err := g.Insert(t.Context(), e); err != nil || !accepted {
-					t.Fatalf("Insert: %v, %v", accepted, err)
-				}
-				if !slices.Contains(s.ids(), e.ID) {
-					t.Fatalf("%s is not there when Insert returns", e.ID)
-				}
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := newJournal(t)
+		s := &fakeSink{}
+		g := start(t, j, s, lanes)
+		for i := range 20 {
+			mustAppend(t, j, events(i*10, i%3))
+			e := events(1000+i, 1)[0]
+			if accepted, err := g.Insert(t.Context(), e); err != nil || !accepted {
+				t.Fatalf("Insert: %v, %v", accepted, err)
 			}
-			g.drain(t, time.Minute)
-			got := s.ids()
-			slices.Sort(got)
-			if len(got) != 20+19 || len(slices.Compact(got)) != 20+19 {
-				t.Errorf("%d deliveries, want 39, each once", len(got))
+			if !slices.Contains(s.ids(), e.ID) {
+				t.Fatalf("%s is not there when Insert returns", e.ID)
 			}
-			if _, err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
-				t.Error("a sink that has ended takes an event")
-			}
-		})
-	}
+		}
+		g.drain(t, time.Minute)
+		got := s.ids()
+		slices.Sort(got)
+		if len(got) != 20+19 || len(slices.Compact(got)) != 20+19 {
+			t.Errorf("%d deliveries, want 39, each once", len(got))
+		}
+		if _, err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
+			t.Error("a sink that has ended takes an event")
+		}
+	})
 }
 
 // TestInsertOfWhatTheRouteLeavesOut does not hang, and does not count as delivered.
@@ -103,7 +101,8 @@ func TestInsertOfWhatTheJournalBrings(t *testing.T) {
 		same := events(0, 1)[0]
 		mustAppend(t, j, []event.Event{same, control()})
 		synctest.Wait()
-		inserted := insert(t, g, same)
+		inserted := g.insert(t.Context(), same)
+		synctest.Wait()
 		release <- struct{}{} // the event of the journal
 		synctest.Wait()
 		release <- struct{}{} // the control event
@@ -112,7 +111,7 @@ func TestInsertOfWhatTheJournalBrings(t *testing.T) {
 			t.Error("Insert returned before the destination had the inserted event")
 		}
 		close(release)
-		<-inserted
+		must(t, <-inserted)
 		g.drain(t, time.Minute)
 		if got, want := s.ids(), []string{same.ID, control().ID, same.ID}; !slices.Equal(got, want) {
 			t.Errorf("delivered %q, want %q", got, want)
@@ -136,16 +135,17 @@ func TestInsertBesideWhatTheJournalBrings(t *testing.T) {
 		}}
 		g := start(t, j, s, func(o *deliver.Options) { o.Lanes = 64 }) // two objects seldom share one
 		other, same := list[0], list[1]
-		first := insert(t, g, other)
+		first := g.insert(t.Context(), other)
+		synctest.Wait()
 		mustAppend(t, j, []event.Event{same, control()}) // the control event waits, and what follows
 		synctest.Wait()
-		second := insert(t, g, same)
+		second := g.insert(t.Context(), same)
+		synctest.Wait()
 		close(release[same.ID])
 		synctest.Wait()
 		close(release[other.ID])
 		close(release[control().ID])
-		<-first
-		<-second
+		must(t, errors.Join(<-first, <-second))
 		g.drain(t, time.Minute)
 		got := s.ids()
 		slices.Sort(got)
@@ -160,18 +160,16 @@ func control() event.Event {
 	return event.Event{ID: "synced", Op: event.Synced, Cluster: "test", Target: "core/pods"}
 }
 
-// insert has an event delivered, and returns when its request is there. The channel has an element
-// when the destination has accepted it.
-func insert(t *testing.T, g *rig, e event.Event) <-chan struct{} {
-	t.Helper()
-	inserted := make(chan struct{}, 1)
+// insert has an event delivered. The channel has what came of it.
+func (g *rig) insert(ctx context.Context, e event.Event) <-chan error {
+	inserted := make(chan error, 1)
 	go func() {
-		if accepted, err := g.Insert(t.Context(), e); err != nil || !accepted {
-			t.Errorf("Insert: %v, %v", accepted, err)
+		accepted, err := g.Insert(ctx, e)
+		if err == nil && !accepted {
+			err = errors.New("not accepted")
 		}
-		inserted <- struct{}{}
+		inserted <- err
 	}()
-	synctest.Wait()
 	return inserted
 }
 
@@ -188,18 +186,10 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 		}
 	}}
 	g := start(t, newJournal(t), s, func(*deliver.Options) {})
-	under := make(chan error, 1)
-	go func() {
-		_, err := g.Insert(t.Context(), events(0, 1)[0])
-		under <- err
-	}()
+	under := g.insert(t.Context(), events(0, 1)[0])
 	<-writing
 	ctx, cancel := context.WithCancel(t.Context())
-	given := make(chan error, 1)
-	go func() {
-		_, err := g.Insert(ctx, events(1, 1)[0])
-		given <- err
-	}()
+	given := g.insert(ctx, events(1, 1)[0])
 	cancel()
 	if err := <-given; !errors.Is(err, context.Canceled) {
 		t.Errorf("Insert: %v", err)
@@ -245,49 +235,43 @@ func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, e
 func (c *rewindableCursor) Rewindable() error { return nil }
 
 func TestRewind(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
-			s := &fakeSink{}
-			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
-			mustAppend(t, j, events(0, 50))
-			since := time.Unix(1, 0)
-			n, err := g.Rewind(t.Context(), since)
-			if got := <-j.calls; n != 7 || err != nil || !got.Equal(since) {
-				t.Errorf("Rewind: %d, %v, at %v", n, err, got)
-			}
-			g.drain(t, time.Minute)
-			if len(s.ids()) != 50 {
-				t.Errorf("%d deliveries, want 50", len(s.ids()))
-			}
-		})
-	}
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
+		s := &fakeSink{}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, 50))
+		since := time.Unix(1, 0)
+		n, err := g.Rewind(t.Context(), since)
+		if got := <-j.calls; n != 7 || err != nil || !got.Equal(since) {
+			t.Errorf("Rewind: %d, %v, at %v", n, err, got)
+		}
+		g.drain(t, time.Minute)
+		if len(s.ids()) != 50 {
+			t.Errorf("%d deliveries, want 50", len(s.ids()))
+		}
+	})
 }
 
 // TestRewindWaitsForCommits: a commit of before would undo the rewind.
 func TestRewindWaitsForCommits(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
-				g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Lanes = lanes })
-				mustAppend(t, j, events(0, 1))
-				synctest.Wait() // for the commit
-				result := make(chan error, 1)
-				go func() {
-					_, err := g.Rewind(t.Context(), time.Unix(1, 0))
-					result <- err
-				}()
-				synctest.Wait()
-				if len(j.calls) > 0 {
-					t.Error("the cursor is moved back while a commit is under way")
-				}
-				close(j.held)
-				must(t, <-result)
-				g.drain(t, time.Minute)
-			})
-		})
-	}
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
+		g := start(t, j, &fakeSink{}, lanes)
+		mustAppend(t, j, events(0, 1))
+		synctest.Wait() // for the commit
+		result := make(chan error, 1)
+		go func() {
+			_, err := g.Rewind(t.Context(), time.Unix(1, 0))
+			result <- err
+		}()
+		synctest.Wait()
+		if len(j.calls) > 0 {
+			t.Error("the cursor is moved back while a commit is under way")
+		}
+		close(j.held)
+		must(t, <-result)
+		g.drain(t, time.Minute)
+	})
 }
 
 // TestRewindOfWhatFails: a sink that fails, hangs or cannot be opened goes back within
@@ -329,7 +313,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 					}
 				})
 				mustAppend(t, j, events(0, 20))
-				waitFor(t, func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
+				waitFor(t, "it is in use", func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {

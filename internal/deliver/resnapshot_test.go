@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,22 +39,19 @@ func withObjects(t *testing.T, n int) realJournal {
 	return j
 }
 
+// resnapshot makes a request. The channel has what came of it.
+func (g *rig) resnapshot(ctx context.Context, run uint64, patience time.Duration) <-chan error {
+	made := make(chan error, 1)
+	go func() { _, err := g.Resnapshot(ctx, again(run), patience); made <- err }()
+	return made
+}
+
 // pending are the runs of the requests that are not complete.
 func (g *rig) pending() (runs []uint64) {
 	for _, one := range g.Status().Resnapshots {
 		runs = append(runs, one.Run)
 	}
 	return runs
-}
-
-// whenUp is a sink that is down until it is up.
-func whenUp(up *atomic.Bool) *fakeSink {
-	return &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-		if up.Load() {
-			return len(batch), nil
-		}
-		return 0, errDown
-	}}
 }
 
 // again is a request for the target of the events.
@@ -87,68 +85,66 @@ func ofRun(s *fakeSink, run uint64) (objects int, ended bool) {
 // TestResnapshot goes to a sink that fails now and then, amid events; it returns
 // when everything is there, and requests wait for each other.
 func TestResnapshot(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := withObjects(t, 100)
-			var writes atomic.Int32
-			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-				if writes.Add(1)%10 == 1 {
-					return len(batch) / 2, errors.New("down")
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := withObjects(t, 100)
+		var writes atomic.Int32
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			if writes.Add(1)%10 == 1 {
+				return len(batch) / 2, errors.New("down")
+			}
+			return len(batch), nil
+		}}
+		g := start(t, j, s, lanes)
+		amid := events(0, 50)
+		for i := range amid {
+			amid[i].Target, amid[i].Resource = "core/services", "services"
+		}
+		mustAppend(t, j, amid)
+		var all sync.WaitGroup
+		for run := range uint64(3) {
+			all.Go(func() {
+				objects, err := g.Resnapshot(t.Context(), again(run+1), patience)
+				if err != nil || !maps.Equal(objects, map[string]int{"core/pods": 100}) {
+					t.Errorf("Resnapshot: %v, %v", objects, err)
 				}
-				return len(batch), nil
-			}}
-			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
-			amid := events(0, 50)
-			for i := range amid {
-				amid[i].Target, amid[i].Resource = "core/services", "services"
-			}
-			mustAppend(t, j, amid)
-			var all sync.WaitGroup
-			for run := range uint64(3) {
-				all.Go(func() {
-					objects, err := g.Resnapshot(t.Context(), again(run+1), patience)
-					if err != nil || !maps.Equal(objects, map[string]int{"core/pods": 100}) {
-						t.Errorf("Resnapshot: %v, %v", objects, err)
-					}
-					if n, ended := ofRun(s, run+1); n != 100 || !ended {
-						t.Errorf("run %d: %d objects are there when it returns, ended: %t", run+1, n, ended)
-					}
-				})
-			}
-			all.Wait()
-			g.drain(t, time.Minute)
-			if n := len(s.ids()); n != 50+3*102 {
-				t.Errorf("%d deliveries, want %d", n, 50+3*102)
-			}
-		})
-	}
+				if n, ended := ofRun(s, run+1); n != 100 || !ended {
+					t.Errorf("run %d: %d objects are there when it returns, ended: %t", run+1, n, ended)
+				}
+			})
+		}
+		all.Wait()
+		g.drain(t, time.Minute)
+		if n := len(s.ids()); n != 50+3*102 {
+			t.Errorf("%d deliveries, want %d", n, 50+3*102)
+		}
+	})
 }
 
 // TestResnapshotThroughARoute counts what the route lets through, and returns when that
 // is there, though the records are not.
 func TestResnapshotThroughARoute(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
-				return len(batch), wait(ctx, 20*time.Millisecond)
-			}}
-			g := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
-				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
-			})
-			objects, err := g.Resnapshot(t.Context(), again(1), patience)
-			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
-				t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
-			}
-			left := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
-				o.Name, o.Lanes, o.Route = "left", lanes, route(t, true, deliver.Match{Resource: "secrets"})
-			})
-			if objects, err := left.Resnapshot(t.Context(), again(2), patience); err != nil || objects["core/pods"] != 0 {
-				t.Errorf("Resnapshot of what the route leaves out: %v, %v", objects, err)
-			}
-			g.drain(t, time.Minute)
-			left.drain(t, time.Minute)
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+			return len(batch), wait(ctx, 20*time.Millisecond)
+		}}
+		g := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
+			lanes(o)
+			o.Route = route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
 		})
-	}
+		objects, err := g.Resnapshot(t.Context(), again(1), patience)
+		if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
+			t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
+		}
+		left := start(t, withObjects(t, 60), s, func(o *deliver.Options) {
+			lanes(o)
+			o.Name, o.Route = "left", route(t, true, deliver.Match{Resource: "secrets"})
+		})
+		if objects, err := left.Resnapshot(t.Context(), again(2), patience); err != nil || objects["core/pods"] != 0 {
+			t.Errorf("Resnapshot of what the route leaves out: %v, %v", objects, err)
+		}
+		g.drain(t, time.Minute)
+		left.drain(t, time.Minute)
+	})
 }
 
 // TestResnapshotOverAReplacement begins again with the next sink.
@@ -208,9 +204,8 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	mustAppend(t, j, events(0, 1))
 	<-held
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { _, err := g.Resnapshot(ctx, again(1), patience); ended <- err }()
-	until(t, "the request is accepted", func() bool { return len(g.Status().Resnapshots) == 1 })
+	ended := g.resnapshot(ctx, 1, patience)
+	waitFor(t, "the request is accepted", func() bool { return len(g.Status().Resnapshots) == 1 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Resnapshot: %v", err)
@@ -228,71 +223,29 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// TestResnapshotBehindTheFirstSnapshot: a request during the first snapshot of the sink is kept,
-// and made when that snapshot is complete.
-func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
-	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		var up atomic.Bool
-		s := whenUp(&up)
-		g := start(t, withObjects(t, 10), s, func(o *deliver.Options) { lanes(o); o.Name = "new" })
-		made := make(chan error, 1)
-		go func() { _, err := g.Resnapshot(t.Context(), again(1), deliver.Forever); made <- err }()
-		<-time.After(time.Hour)
-		if diff := cmp.Diff([]uint64{1}, g.pending()); diff != "" || len(made) > 0 {
-			t.Errorf("pending during the first snapshot (-want +got):\n%s", diff)
-		}
-		up.Store(true)
-		must(t, <-made)
-		if n, ended := ofRun(s, 1); n != 10 || !ended || len(g.pending()) != 0 {
-			t.Errorf("%d objects, ended: %t, pending: %v", n, ended, g.pending())
-		}
-		g.drain(t, time.Minute)
-	})
-}
-
-// TestRefill waits for a sink that is down, so that its objects are there when it returns.
-func TestRefill(t *testing.T) {
-	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		var works atomic.Bool
-		s := whenUp(&works)
-		g := start(t, withObjects(t, 10), s, lanes)
-		made := make(chan error, 1)
-		go func() { _, err := g.Resnapshot(t.Context(), again(1), deliver.Forever); made <- err }()
-		<-time.After(time.Hour)
-		if len(made) > 0 {
-			t.Error("Resnapshot returned while the sink is down")
-		}
-		works.Store(true)
-		must(t, <-made)
-		if n, ended := ofRun(s, 1); n != 10 || !ended {
-			t.Errorf("%d objects, ended: %t", n, ended)
-		}
-		g.drain(t, time.Minute)
-	})
-}
-
-// TestResnapshotThatIsCutOff by the end of the sink says so.
-func TestResnapshotThatIsCutOff(t *testing.T) {
-	began := make(chan struct{}, 100)
-	s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
-		began <- struct{}{}
-		return 0, errors.New("down")
-	}}
-	g := start(t, withObjects(t, 10), s, nil)
-	result := make(chan error, 1)
-	go func() {
-		objects, err := g.Resnapshot(t.Context(), again(1), patience)
-		if err == nil {
-			err = fmt.Errorf("no error, %v", objects)
-			result <- err
-			return
-		}
-		result <- nil
-	}()
-	<-began
-	must(t, g.Stop(t.Context()))
-	must(t, <-result)
-	must(t, <-g.result)
+// TestResnapshotOfASinkThatIsDown: a request waits, also during the first snapshot of the sink, and is made when the sink
+// is up and that snapshot is complete. The objects are there when it returns.
+func TestResnapshotOfASinkThatIsDown(t *testing.T) {
+	for _, name := range []string{"out", "new"} { // a new sink has its first snapshot to come
+		t.Run(name, func(t *testing.T) {
+			eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+				var up atomic.Bool
+				s := whenUp(&up)
+				g := start(t, withObjects(t, 10), s, func(o *deliver.Options) { lanes(o); o.Name = name })
+				made := g.resnapshot(t.Context(), 1, deliver.Forever)
+				<-time.After(time.Hour)
+				if diff := cmp.Diff([]uint64{1}, g.pending()); diff != "" || len(made) > 0 {
+					t.Errorf("pending while the sink is down (-want +got):\n%s", diff)
+				}
+				up.Store(true)
+				must(t, <-made)
+				if n, ended := ofRun(s, 1); n != 10 || !ended || len(g.pending()) != 0 {
+					t.Errorf("%d objects, ended: %t, pending: %v", n, ended, g.pending())
+				}
+				g.drain(t, time.Minute)
+			})
+		})
+	}
 }
 
 // TestRepeat: a schedule asks again while the sink is down, and the sink gets the objects once.
@@ -308,9 +261,9 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("runs %v are pending, want the first one", runs)
 	}
 	up.Store(true)
-	until(t, "it is complete", func() bool { return len(g.pending()) == 0 })
+	waitFor(t, "it is complete", func() bool { return len(g.pending()) == 0 })
 	g.Repeat(t.Context(), again(4))
-	until(t, "the next one is complete", func() bool { _, ended := ofRun(s, 4); return ended && len(g.pending()) == 0 })
+	waitFor(t, "the next one is complete", func() bool { _, ended := ofRun(s, 4); return ended && len(g.pending()) == 0 })
 	for run, want := range map[uint64]int{1: 10, 2: 0, 3: 0, 4: 10} {
 		if n, _ := ofRun(s, run); n != want {
 			t.Errorf("%d objects in run %d, want %d", n, run, want)
@@ -348,7 +301,7 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	results := make(chan error, 2)
 	for run := range uint64(2) {
 		go func() { _, err := g.Resnapshot(t.Context(), again(run+1), patience); results <- err }()
-		until(t, "the request is durable", func() bool { return len(g.pending()) == int(run)+1 })
+		waitFor(t, "the request is durable", func() bool { return len(g.pending()) == int(run)+1 })
 	}
 	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
 	if diff := cmp.Diff(pending, g.Status().Resnapshots); diff != "" {
@@ -366,27 +319,13 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	}
 	up := &fakeSink{}
 	next := start(t, j, up, nil)
-	until(t, "both are complete", func() bool { return len(next.pending()) == 0 })
+	waitFor(t, "both are complete", func() bool { return len(next.pending()) == 0 })
 	for run := range uint64(2) {
 		if n, ended := ofRun(up, run+1); n != 10 || !ended {
 			t.Errorf("run %d: %d objects, ended: %t", run+1, n, ended)
 		}
 	}
 	next.drain(t, time.Minute)
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end, poll := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
-	defer poll.Stop()
-	for !ok() {
-		select {
-		case <-poll.C:
-		case <-end:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
 }
 
 // TestChangesWithinASnapshotAreStates: a snapshot leaves out an object that has a newer event. A sink that gets no such
@@ -410,7 +349,7 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 			g := start(t, j, s, func(o *deliver.Options) {
 				o.Route = route(t, snapshot, deliver.Match{Ops: []event.Op{event.Snapshot, event.Added, event.Deleted}})
 			})
-			waitFor(t, func() bool { return len(g.pending()) == 0 })
+			waitFor(t, "the request is complete", func() bool { return len(g.pending()) == 0 })
 			mustAppend(t, j, events(6, 1))
 			g.drain(t, time.Minute)
 			var got []string
@@ -442,7 +381,7 @@ func TestRemovedHistoryWithinASnapshot(t *testing.T) {
 	g := start(t, detaching{j, j.Stats().LastSeq}, s, func(o *deliver.Options) {
 		o.Route = route(t, true, deliver.Match{Ops: []event.Op{event.Snapshot, event.Added, event.Deleted}})
 	})
-	waitFor(t, func() bool { return len(g.pending()) == 0 })
+	waitFor(t, "the request is complete", func() bool { return len(g.pending()) == 0 })
 	g.drain(t, time.Minute)
 	states := 0
 	for i := range s.got {
@@ -458,43 +397,31 @@ func TestRemovedHistoryWithinASnapshot(t *testing.T) {
 // TestRedeliveredEndOfAResnapshot: the end of an earlier attempt may be a dead letter. If it is delivered again, the
 // re-snapshot is not at its end.
 func TestRedeliveredEndOfAResnapshot(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			writing, free := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-				once.Do(func() {
-					close(writing)
-					<-free
-				})
-				return len(batch), nil
-			}}
-			g := start(t, withObjects(t, 500), s, func(o *deliver.Options) { o.Lanes = lanes })
-			done := make(chan error, 1)
-			go func() {
-				_, err := g.Resnapshot(t.Context(), again(7), patience)
-				done <- err
-			}()
-			<-writing
-			inserted := make(chan error, 1)
-			go func() {
-				letter := again(7).End[0]
-				letter.Redelivered = true
-				_, err := g.Insert(t.Context(), letter)
-				inserted <- err
-			}()
-			<-time.After(20 * time.Millisecond) // the letter is there before the rest is read
-			close(free)
-			must(t, <-inserted)
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
-			case <-time.After(10 * time.Second):
-				t.Error("the re-snapshot does not end")
-			}
-			g.drain(t, time.Minute)
-		})
-	}
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		writing, free := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			once.Do(func() {
+				close(writing)
+				<-free
+			})
+			return len(batch), nil
+		}}
+		g := start(t, withObjects(t, 500), s, lanes)
+		done := g.resnapshot(t.Context(), 7, patience)
+		<-writing
+		letter := again(7).End[0]
+		letter.Redelivered = true
+		inserted := g.insert(t.Context(), letter)
+		synctest.Wait() // the letter is there before the rest is read
+		close(free)
+		must(t, <-inserted)
+		select {
+		case err := <-done:
+			must(t, err)
+		case <-time.After(10 * time.Second):
+			t.Error("the re-snapshot does not end")
+		}
+		g.drain(t, time.Minute)
+	})
 }

@@ -77,6 +77,20 @@ func TestRouteOfStates(t *testing.T) {
 	}
 }
 
+// wantOps compares the operations that a route admits, of one object and its target.
+func wantOps(t *testing.T, r *deliver.Route, want string) {
+	t.Helper()
+	var got []string
+	for _, op := range event.Ops() {
+		if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
+			got = append(got, string(op))
+		}
+	}
+	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+		t.Errorf("admitted ops (-want +got):\n%s", diff)
+	}
+}
+
 func TestRouteOps(t *testing.T) {
 	ops := func(names ...event.Op) []event.Op { return names }
 	for name, test := range map[string]struct {
@@ -98,16 +112,7 @@ func TestRouteOps(t *testing.T) {
 		"every control event":  {ops("left"), ops("begin", "synced", "gap", "state"), true, "left synced gap state"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := route(t, test.snapshot, deliver.Match{Ops: test.ops, Control: test.control})
-			var got []string
-			for _, op := range event.Ops() {
-				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
-					got = append(got, string(op))
-				}
-			}
-			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("admitted ops (-want +got):\n%s", diff)
-			}
+			wantOps(t, route(t, test.snapshot, deliver.Match{Ops: test.ops, Control: test.control}), test.want)
 		})
 	}
 }

@@ -61,18 +61,6 @@ func TestDelivers(t *testing.T) {
 	})
 }
 
-func TestKeepsOrderWithOneLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, s := newJournal(t), &fakeSink{}
-		mustAppend(t, j, events(0, 1000))
-		g := start(t, j, s, nil)
-		g.drain(t, time.Second)
-		if diff := cmp.Diff(numbers(0, 1000), s.ids()); diff != "" {
-			t.Errorf("order (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestBatchesAreBounded(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		j := newJournal(t)
@@ -314,15 +302,8 @@ func TestDeadSinkDoesNotDelayAnother(t *testing.T) {
 			all[i].Name, all[i].Data = fmt.Sprint("pod", i), fmt.Appendf(nil, `{"object":{"data":"%4000d"}}`, i)
 		}
 		j := newJournal(t, journaltest.MaxBytes(1<<20))
-		var down atomic.Bool
-		down.Store(true)
-		dead := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
-			if down.Load() {
-				return 0, errDown
-			}
-			return len(batch), nil
-		}}
-		alive := &fakeSink{}
+		var up atomic.Bool
+		dead, alive := whenUp(&up), &fakeSink{}
 		a := start(t, j, alive, func(o *deliver.Options) { lanes(o); o.Name = "alive" })
 		d := start(t, j, dead, lanes)
 		appended := make(chan struct{})
@@ -343,7 +324,7 @@ func TestDeadSinkDoesNotDelayAnother(t *testing.T) {
 		if got := d.Status(); got.State != deliver.Retrying || got.LagEvents != uint64(full) {
 			t.Errorf("status of the dead one = %+v", got)
 		}
-		down.Store(false)
+		up.Store(true)
 		<-appended
 		a.drain(t, time.Minute)
 		d.drain(t, time.Minute)

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 )
@@ -48,16 +46,7 @@ func TestWhenOps(t *testing.T) {
 		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left begin synced gap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := route(t, true, test.match)
-			var got []string
-			for _, op := range event.Ops() {
-				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
-					got = append(got, string(op))
-				}
-			}
-			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("admitted ops (-want +got):\n%s", diff)
-			}
+			wantOps(t, route(t, true, test.match), test.want)
 		})
 	}
 }
@@ -90,44 +79,42 @@ func TestWhenMatches(t *testing.T) {
 // TestWhenFails: a condition that fails stops nothing. Each time counts, the log has
 // one line a minute, and neither says anything of the object.
 func TestWhenFails(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		for _, drop := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d lanes, drop %t", lanes, drop), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					j, s := newJournal(t), &fakeSink{}
-					g := start(t, j, s, func(o *deliver.Options) {
-						o.Lanes = lanes
-						o.Route = route(t, true, deliver.Match{Resource: "nodes"}, deliver.Match{DropFailed: drop, When: condition(
-							func(e *event.Event, _ int) (bool, error) {
-								if e.ResourceVersion%2 == 0 {
-									return failing(e, 0)
-								}
-								return true, nil
-							})})
-					})
-					mustAppend(t, j, events(0, 100))
-					synctest.Wait()
-					want := numbers(0, 100)
-					if drop {
-						want = slices.DeleteFunc(want, func(id string) bool { return strings.ContainsAny(id[len(id)-1:], "02468") })
-					}
-					checkSet(t, s.ids(), want)
-					if got := series(t, g.registry)["informd_sink_condition_errors_total sink=out"]; got != 50 {
-						t.Errorf("%v errors counted, want 50", got)
-					}
-					const line = `level=WARN msg="condition could not be evaluated" expression=match[1].condition`
-					if n := g.logs.count(line); n != 1 {
-						t.Errorf("%d lines in the log, want 1", n)
-					}
-					<-time.After(2 * time.Minute)
-					mustAppend(t, j, events(100, 1))
-					synctest.Wait()
-					if n := g.logs.count(line + fmt.Sprintf(" id=100 delivered=%t more_since_last=49", !drop)); n != 1 {
-						t.Errorf("the second line is not there: %s", g.logs.b.String())
-					}
-					g.drain(t, time.Second)
+	for _, drop := range []bool{false, true} {
+		t.Run(fmt.Sprintf("drop %t", drop), func(t *testing.T) {
+			eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+				j, s := newJournal(t), &fakeSink{}
+				g := start(t, j, s, func(o *deliver.Options) {
+					lanes(o)
+					o.Route = route(t, true, deliver.Match{Resource: "nodes"}, deliver.Match{DropFailed: drop, When: condition(
+						func(e *event.Event, _ int) (bool, error) {
+							if e.ResourceVersion%2 == 0 {
+								return failing(e, 0)
+							}
+							return true, nil
+						})})
 				})
+				mustAppend(t, j, events(0, 100))
+				synctest.Wait()
+				want := numbers(0, 100)
+				if drop {
+					want = slices.DeleteFunc(want, func(id string) bool { return strings.ContainsAny(id[len(id)-1:], "02468") })
+				}
+				checkSet(t, s.ids(), want)
+				if got := series(t, g.registry)["informd_sink_condition_errors_total sink=out"]; got != 50 {
+					t.Errorf("%v errors counted, want 50", got)
+				}
+				const line = `level=WARN msg="condition could not be evaluated" expression=match[1].condition`
+				if n := g.logs.count(line); n != 1 {
+					t.Errorf("%d lines in the log, want 1", n)
+				}
+				<-time.After(2 * time.Minute)
+				mustAppend(t, j, events(100, 1))
+				synctest.Wait()
+				if n := g.logs.count(line + fmt.Sprintf(" id=100 delivered=%t more_since_last=49", !drop)); n != 1 {
+					t.Errorf("the second line is not there: %s", g.logs.b.String())
+				}
+				g.drain(t, time.Second)
 			})
-		}
+		})
 	}
 }

@@ -1,10 +1,6 @@
 package kafka_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,19 +73,9 @@ func TestValidate(t *testing.T) {
 			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
 				t.Fatal(err)
 			}
-			var keys []string
-			for _, p := range c.Validate() {
-				keys = append(keys, p.Key)
-				if p.Message == "" || strings.Contains(p.Message, canary) {
-					t.Errorf("the message says nothing, or shows a secret: %q", p.Message)
-				}
-			}
-			slices.Sort(keys)
+			keys := sinktest.Problems(t, c, canary)
 			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(tt.yaml, ": "+canary) && strings.Contains(shown, canary) {
-				t.Errorf("the options show a secret: %s", shown)
 			}
 		})
 	}
@@ -105,32 +91,19 @@ func TestDefaults(t *testing.T) {
 
 // TestOpenNeedsItsFiles names files that are not there, or hold something else.
 func TestOpenNeedsItsFiles(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	wrong := filepath.Join(t.TempDir(), "wrong")
-	if err := os.WriteFile(wrong, []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
+	least := func(change func(c *kafka.Config)) sink.Config {
+		return sinktest.Options(t, kafka.Driver(), func(c *kafka.Config) {
+			c.Servers, c.Topic = connection.NewServers("127.0.0.1:1"), topic
+		}, change)
 	}
-	for _, file := range []string{missing, wrong} {
-		for key, change := range map[string]func(c *kafka.Config){
-			"passwordFile": func(c *kafka.Config) {
-				c.Auth = connection.Auth{Mechanism: "scram-sha-512", Username: "u", PasswordFile: file}
-			},
-			"tokenFile": func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} },
-			"caFile":    func(c *kafka.Config) { c.TLS.CAFile = file },
-			"certFile":  func(c *kafka.Config) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
-		} {
-			t.Run(key+" "+filepath.Base(file), func(t *testing.T) {
-				c, ok := kafka.Driver().New().(*kafka.Config)
-				if !ok {
-					t.Fatal("the driver's options are no *kafka.Config")
-				}
-				c.Servers, c.Topic = connection.NewServers("127.0.0.1:1"), topic
-				change(c)
-				_, err := sink.Config(c).Open(t.Context(), sinktest.Env(t))
-				if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), file) {
-					t.Errorf("Open: %v, want an error that names %s and the file", err, key)
-				}
-			})
-		}
-	}
+	sinktest.NamesFiles(t, least, map[string]func(c *kafka.Config, file string){
+		"passwordFile": func(c *kafka.Config, file string) {
+			c.Auth = connection.Auth{Mechanism: "scram-sha-512", Username: "u", PasswordFile: file}
+		},
+		"tokenFile": func(c *kafka.Config, file string) {
+			c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file}
+		},
+		"caFile":   func(c *kafka.Config, file string) { c.TLS.CAFile = file },
+		"certFile": func(c *kafka.Config, file string) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
+	})
 }

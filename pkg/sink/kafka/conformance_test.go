@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 		encoding, compression string
 		breaks                func(m *moods)
 	}{
-		"refused":      {"binary", "none", func(m *moods) { m.fault(kerr.NotLeaderForPartition) }},
+		"refused":      {"binary", "gzip", func(m *moods) { m.fault(kerr.NotLeaderForPartition) }},
 		"cut off":      {"cloudevents", "zstd", (*moods).cut},
 		"answers lost": {"binary", "lz4", func(m *moods) { m.fault(kerr.RequestTimedOut) }},
 	}

@@ -24,43 +24,36 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// wantInOrder holds what the topic has to the events: all of them, and in order by
-// key, whether a consumer takes the first or the last of those that came twice. It
-// returns how many came twice.
+// wantInOrder holds what the topic has to the events: all of them and in order, and by key the last one. It returns
+// how many came twice.
 func wantInOrder(t *testing.T, records []*kgo.Record, events []event.Event) (twice int) {
 	t.Helper()
-	first, last := map[string]int{}, map[string]int{}
-	final := map[string]string{}
-	for i, id := range ids(records) {
-		final[string(records[i].Key)] = id
-		if id == "-" {
-			continue
-		}
-		if _, ok := first[id]; ok {
-			twice++
-		} else {
-			first[id] = i
-		}
-		last[id] = i
+	twice, err := sinktest.InOrder(ids(withoutTombstones(records)), events)
+	if err != nil {
+		t.Fatal(err)
 	}
-	before, ends := map[string]string{}, map[string]string{}
+	want, got := map[string]string{}, map[string]string{}
 	for i := range events {
-		id, key := events[i].ID, "test/"+events[i].Subject()
-		if _, ok := first[id]; !ok {
-			t.Fatalf("event %d of %d, %s, is missing", i, len(events), id)
-		}
-		if prev, ok := before[key]; ok && (first[prev] > first[id] || last[prev] > last[id]) {
-			t.Errorf("key %s: event %s came after %s", key, prev, id)
-		}
-		before[key], ends[key] = id, id
-		if events[i].Op == event.Deleted {
-			ends[key] = "-"
+		key := "test/" + events[i].Subject()
+		if want[key] = events[i].ID; events[i].Op == event.Deleted {
+			want[key] = "-"
 		}
 	}
-	if diff := cmp.Diff(ends, final); diff != "" {
+	for i, id := range ids(records) {
+		got[string(records[i].Key)] = id
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("last record by key (-want +got):\n%s", diff)
 	}
 	return twice
+}
+
+// wantOnce holds the topic to the events, each of them once.
+func wantOnce(t *testing.T, cluster *kfake.Cluster, events []event.Event) {
+	t.Helper()
+	if twice := wantInOrder(t, consumed(t, cluster, []string{topic}), events); twice != 0 {
+		t.Errorf("%d events came twice", twice)
+	}
 }
 
 // TestOrderUnderFaults writes while leaders move, brokers refuse, time out after
@@ -70,7 +63,7 @@ func TestOrderUnderFaults(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	cluster := startCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, topic))
-	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Compression = "snappy" }))
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Compression = "snappy" }))
 	events := sinktest.Events(700)
 	passing := []*kerr.Error{
 		kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
@@ -121,15 +114,13 @@ func TestNothingTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &answers{}
 			cluster := startCluster(t, kfake.NumBrokers(2), kfake.SeedTopics(3, topic), kfake.ListenFn(a.listen))
-			s := open(t, config(t, cluster, nil))
+			s := sinktest.Open(t, config(t, cluster, nil))
 			events := sinktest.Events(90)
 			for i := 0; i < len(events); i += 30 {
 				trouble(cluster, a)
-				mustWrite(t, s, events[i:i+30])
+				sinktest.MustWrite(t, s, events[i:i+30])
 			}
-			if twice := wantInOrder(t, consumed(t, cluster, []string{topic}), events); twice != 0 {
-				t.Errorf("%d events came twice", twice)
-			}
+			wantOnce(t, cluster, events)
 		})
 	}
 }
@@ -188,17 +179,15 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, config(t, first, nil))
+	s := sinktest.Open(t, config(t, first, nil))
 	events := sinktest.Events(60)
-	mustWrite(t, s, events[:20])
+	sinktest.MustWrite(t, s, events[:20])
 	first.Close()
 	wantError(t, s, events[20:40], "connection refused")
 	wantError(t, s, events[20:40], "connection refused")
 	second := startCluster(t, kfake.DataDir(dir), kfake.Ports(port))
-	deliver(t, s, events[20:])
-	if twice := wantInOrder(t, consumed(t, second, []string{topic}), events); twice != 0 {
-		t.Errorf("%d events came twice", twice)
-	}
+	sinktest.Deliver(t, s, events[20:])
+	wantOnce(t, second, events)
 }
 
 // TestTooLarge: the broker refuses a batch as a whole. Only what is too large by
@@ -208,7 +197,7 @@ func TestTooLarge(t *testing.T) {
 	for name, op := range map[string]event.Op{"added": event.Added, "deleted": event.Deleted} {
 		t.Run(name, func(t *testing.T) {
 			cluster := startCluster(t, kfake.BrokerConfigs(map[string]string{"message.max.bytes": strconv.Itoa(limit)}))
-			s := open(t, config(t, cluster, nil))
+			s := sinktest.Open(t, config(t, cluster, nil))
 			events := sinktest.Big(20, limit/4)
 			events[13].Op, events[13].Data = op, sinktest.Big(1, 2*limit)[0].Data
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -217,7 +206,7 @@ func TestTooLarge(t *testing.T) {
 			if n != 13 || !sink.IsPermanent(err) || !strings.Contains(err.Error(), "max.message.bytes") {
 				t.Fatalf("Write = %d, %v (permanent: %t), want 13 and a permanent error", n, err, sink.IsPermanent(err))
 			}
-			mustWrite(t, s, events[14:])
+			sinktest.MustWrite(t, s, events[14:])
 			var want []string
 			for i := range events {
 				if i != 13 {
@@ -255,13 +244,13 @@ func TestDenials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := startCluster(t)
-			s := open(t, config(t, cluster, nil))
+			s := sinktest.Open(t, config(t, cluster, nil))
 			events := sinktest.Events(10)
 			denied := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{tt.request}, Err: tt.err, Count: -1, TopLevel: tt.request == kmsg.InitProducerID})
 			wantError(t, s, events, tt.says)
 			wantError(t, s, events, tt.says)
 			denied.Remove()
-			deliver(t, s, events)
+			sinktest.Deliver(t, s, events)
 			wantInOrder(t, consumed(t, cluster, []string{topic}), events)
 		})
 	}
@@ -271,7 +260,7 @@ func TestDenials(t *testing.T) {
 // others is not sent again.
 func TestOnlyWhatIsMissing(t *testing.T) {
 	cluster := startCluster(t, kfake.SeedTopics(4, topic))
-	s := open(t, config(t, cluster, nil))
+	s := sinktest.Open(t, config(t, cluster, nil))
 	events := sinktest.Events(7) // one of each object
 	denied := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Partitions: []int32{1, 2}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	n, err := s.Write(t.Context(), events)
@@ -279,10 +268,8 @@ func TestOnlyWhatIsMissing(t *testing.T) {
 		t.Fatalf("Write = %d, %v, want an error", n, err)
 	}
 	denied.Remove()
-	mustWrite(t, s, events[n:])
-	if twice := wantInOrder(t, consumed(t, cluster, []string{topic}), events); twice != 0 {
-		t.Errorf("%d events came twice", twice)
-	}
+	sinktest.MustWrite(t, s, events[n:])
+	wantOnce(t, cluster, events)
 }
 
 // TestGivenUpInBetween: a Write that ends while its records are on their way loses
@@ -298,8 +285,8 @@ func TestGivenUpInBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := startCluster(t)
-			s := open(t, config(t, cluster, nil))
-			mustWrite(t, s, events[:1])
+			s := sinktest.Open(t, config(t, cluster, nil))
+			sinktest.MustWrite(t, s, events[:1])
 			m := &moods{cluster: cluster}
 			m.stall(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -309,7 +296,7 @@ func TestGivenUpInBetween(t *testing.T) {
 				t.Fatalf("Write = %d, %v, want 0 and the end of the context", n, err)
 			}
 			m.heal(t)
-			mustWrite(t, s, next)
+			sinktest.MustWrite(t, s, next)
 			records := consumed(t, cluster, []string{topic})
 			if diff := cmp.Diff(idsOf(events), ids(records)[:len(events)]); diff != "" {
 				t.Errorf("the topic begins with (-want +got):\n%s", diff)

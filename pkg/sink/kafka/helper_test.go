@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
@@ -43,62 +41,9 @@ func startCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 
 func config(t *testing.T, cluster *kfake.Cluster, change func(c *kafka.Config)) *kafka.Config {
 	t.Helper()
-	c, ok := kafka.Driver().New().(*kafka.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *kafka.Config")
-	}
-	c.Servers, c.Topic = connection.NewServers(cluster.ListenAddrs()...), topic
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); problems != nil {
-		t.Fatalf("options: %v", problems)
-	}
-	return c
-}
-
-// open opens a sink that is closed with the test.
-func open(t *testing.T, c *kafka.Config) sink.Sink {
-	t.Helper()
-	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Logf("Close: %v", err)
-		}
-	})
-	return s
-}
-
-// mustWrite writes events that must be taken at once.
-func mustWrite(t *testing.T, s sink.Sink, events []event.Event) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if n, err := s.Write(ctx, events); n != len(events) || err != nil {
-		t.Fatalf("Write = %d of %d, %v", n, len(events), err)
-	}
-}
-
-// deliver writes as informd does: what is left after a failure again.
-func deliver(t *testing.T, s sink.Sink, events []event.Event) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
-	for len(events) > 0 {
-		n, err := s.Write(ctx, events)
-		if events = events[n:]; err == nil {
-			continue
-		}
-		if ctx.Err() != nil || sink.IsPermanent(err) {
-			t.Fatalf("%d events left: %v", len(events), err)
-		}
-		t.Logf("Write = %d: %v", n, err)
-	}
+	return sinktest.Options(t, kafka.Driver(), func(c *kafka.Config) {
+		c.Servers, c.Topic = connection.NewServers(cluster.ListenAddrs()...), topic
+	}, change)
 }
 
 // wantError writes an event that must be refused in a way that passes, and holds
@@ -132,13 +77,13 @@ func consumed(t *testing.T, cluster *kfake.Cluster, topics []string, options ...
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	left := map[string]map[int32]int64{} // partitions that are not read to their end
-	for name, ends := range endOffsets(ctx, t, client, topics) {
-		for partition, end := range ends {
-			if end > 0 {
+	for _, name := range topics {
+		for _, p := range cluster.PartitionInfos(name) {
+			if p.HighWatermark > 0 {
 				if left[name] == nil {
 					left[name] = map[int32]int64{}
 				}
-				left[name][partition] = end
+				left[name][p.Partition] = p.HighWatermark
 			}
 		}
 	}
@@ -158,50 +103,6 @@ func consumed(t *testing.T, cluster *kfake.Cluster, topics []string, options ...
 		})
 	}
 	return all
-}
-
-func endOffsets(ctx context.Context, t *testing.T, client *kgo.Client, topics []string) map[string]map[int32]int64 {
-	t.Helper()
-	metadata := kmsg.NewPtrMetadataRequest()
-	for _, name := range topics {
-		asked := kmsg.NewMetadataRequestTopic()
-		asked.Topic = new(name)
-		metadata.Topics = append(metadata.Topics, asked)
-	}
-	found, err := metadata.RequestWith(ctx, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := kmsg.NewPtrListOffsetsRequest()
-	for _, f := range found.Topics {
-		if err := kerr.ErrorForCode(f.ErrorCode); err != nil {
-			t.Fatalf("topic %s: %v", *f.Topic, err)
-		}
-		asked := kmsg.NewListOffsetsRequestTopic()
-		asked.Topic = *f.Topic
-		for _, p := range f.Partitions {
-			of := kmsg.NewListOffsetsRequestTopicPartition()
-			of.Partition, of.Timestamp = p.Partition, -1
-			asked.Partitions = append(asked.Partitions, of)
-		}
-		request.Topics = append(request.Topics, asked)
-	}
-	ends := map[string]map[int32]int64{}
-	for _, shard := range client.RequestSharded(ctx, request) {
-		answer, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
-		if shard.Err != nil || !ok {
-			t.Fatalf("list offsets: %v", shard.Err)
-		}
-		for _, of := range answer.Topics {
-			if ends[of.Topic] == nil {
-				ends[of.Topic] = map[int32]int64{}
-			}
-			for _, p := range of.Partitions {
-				ends[of.Topic][p.Partition] = p.Offset
-			}
-		}
-	}
-	return ends
 }
 
 // header returns the value of a record's header, and whether there is one.

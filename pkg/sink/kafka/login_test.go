@@ -1,19 +1,12 @@
 package kafka_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -43,21 +36,21 @@ func TestLogin(t *testing.T) {
 		t.Run(mechanism, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "password")
 			writeFile(t, file, "wrong\n")
-			s := open(t, config(t, cluster, func(c *kafka.Config) {
+			s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, PasswordFile: file}
 			}))
 			events := sinktest.Events(5)
 			wantError(t, s, events, "check auth") // kfake only closes the connection
 			writeFile(t, file, password+"\n")     // read anew for every connection
-			mustWrite(t, s, events)
+			sinktest.MustWrite(t, s, events)
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
-			mustWrite(t, s, events) // connections live on
-			s = open(t, config(t, cluster, func(c *kafka.Config) {
+			sinktest.MustWrite(t, s, events) // connections live on
+			s = sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, Password: sink.NewSecret(password)}
 			}))
-			mustWrite(t, s, events)
+			sinktest.MustWrite(t, s, events)
 		})
 	}
 	t.Run("refused in words", func(t *testing.T) {
@@ -71,22 +64,22 @@ func TestLogin(t *testing.T) {
 			answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new("invalid credentials")
 			return answer, nil, true
 		})
-		s := open(t, config(t, cluster, func(c *kafka.Config) {
+		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
 		}))
 		wantError(t, s, sinktest.Events(5), "refuse the credentials", "check auth")
 	})
 	t.Run("not at all", func(t *testing.T) {
-		wantError(t, open(t, config(t, cluster, nil)), sinktest.Events(5), "auth")
+		wantError(t, sinktest.Open(t, config(t, cluster, nil)), sinktest.Events(5), "auth")
 	})
 	t.Run("a mechanism that the brokers have not", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		writeFile(t, file, "token")
-		s := open(t, config(t, cluster, func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} }))
+		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} }))
 		wantError(t, s, sinktest.Events(5), "check auth.mechanism")
 	})
 	t.Run("to brokers without", func(t *testing.T) {
-		s := open(t, config(t, startCluster(t), func(c *kafka.Config) {
+		s := sinktest.Open(t, config(t, startCluster(t), func(c *kafka.Config) {
 			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
 		}))
 		wantError(t, s, sinktest.Events(5), "auth")
@@ -115,42 +108,17 @@ func TestPasswordStaysHere(t *testing.T) {
 		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, found)
 		return answer, nil, true
 	})
-	s := open(t, config(t, cluster, func(c *kafka.Config) {
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 		c.Auth = connection.Auth{Mechanism: "plain", Username: "u", Password: sink.NewSecret("p")}
 	}))
 	wantError(t, s, sinktest.Events(1), "broker 192.0.2.1:9092 would get the password or token without TLS")
 }
 
-// writePair makes a certificate for the host name, which signs itself.
-func writePair(t *testing.T, dir, host string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(dir, host+".crt"), filepath.Join(dir, host+".key")
-	writeFile(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
-	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-	return certFile, keyFile
-}
-
 func TestTLS(t *testing.T) {
 	const host = "kafka.example.com"
 	dir := t.TempDir()
-	certFile, keyFile := writePair(t, dir, host)
-	otherCert, otherKey := writePair(t, dir, "informd")
+	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, "broker"), host)
+	otherCert, otherKey := sinktest.Certificate(t, filepath.Join(dir, "informd"), "informd")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -177,19 +145,19 @@ func TestTLS(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, config(t, cluster, func(c *kafka.Config) {
+			s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 				c.TLS = right
 				tt.change(&c.TLS)
 			}))
 			if tt.says == "" {
-				mustWrite(t, s, sinktest.Events(5))
+				sinktest.MustWrite(t, s, sinktest.Events(5))
 				return
 			}
 			wantError(t, s, sinktest.Events(5), tt.says)
 		})
 	}
 	t.Run("which of them", func(t *testing.T) {
-		s := open(t, config(t, cluster, func(c *kafka.Config) { c.TLS.CAFile = otherCert }))
+		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.TLS.CAFile = otherCert }))
 		wantError(t, s, sinktest.Events(5), cluster.ListenAddrs()[0])
 	})
 	t.Run("to brokers without", func(t *testing.T) {
@@ -207,7 +175,7 @@ func TestTLS(t *testing.T) {
 				_ = conn.Close() // as brokers do with what they do not understand
 			}
 		}()
-		s := open(t, config(t, cluster, func(c *kafka.Config) {
+		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 			c.TLS.Enabled, c.Servers = new(true), connection.NewServers(plain.Addr().String())
 		}))
 		wantError(t, s, sinktest.Events(5), "tls")

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -23,7 +22,7 @@ func TestTombstones(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := startCluster(t, kfake.SeedTopics(8, topic))
 			events := sinktest.AllOps()
-			mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Tombstones = on })), events)
+			sinktest.MustWrite(t, sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Tombstones = on })), events)
 			want := map[string][]string{} // by key: what was written under it
 			for i := range events {
 				key := "test/" + events[i].Subject()
@@ -51,11 +50,11 @@ func TestTombstones(t *testing.T) {
 // TestCompaction lets the brokers compact what a name's lives have left behind.
 func TestCompaction(t *testing.T) {
 	cluster := startCluster(t)
-	s := open(t, config(t, cluster, func(c *kafka.Config) {
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 		c.Topic, c.Create = "compacted", kafka.Create{Partitions: 3, Compact: true}
 	}))
 	events := sinktest.Events(200) // with deletions, and names that come back
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	last := map[string]string{}
 	for i := range events {
 		last["test/"+events[i].Subject()] = events[i].ID
@@ -79,7 +78,7 @@ func TestCompaction(t *testing.T) {
 func TestStructured(t *testing.T) {
 	cluster := startCluster(t)
 	events := sinktest.Events(1)
-	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Format = "cloudevents" })), events)
+	sinktest.MustWrite(t, sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Format = "cloudevents" })), events)
 	r := consumed(t, cluster, []string{topic})[0]
 	want := &kgo.Record{
 		Key: []byte("test/" + events[0].Subject()), Value: events[0].AppendJSON(nil),
@@ -90,29 +89,17 @@ func TestStructured(t *testing.T) {
 	}
 }
 
-// TestCompression: what is written in every way can be read.
-func TestCompression(t *testing.T) {
-	cluster := startCluster(t)
-	events := sinktest.Events(50)
-	for i, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
-		mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Compression = codec })), events[i*10:i*10+10])
-	}
-	if got := withoutTombstones(consumed(t, cluster, []string{topic})); len(got) != len(events) {
-		t.Errorf("%d events came back, want %d", len(got), len(events))
-	}
-}
-
 // TestTopicPerResource: each resource has a topic, which is made as the options
 // say; what is about no resource has one, too.
 func TestTopicPerResource(t *testing.T) {
 	cluster := startCluster(t)
-	s := open(t, config(t, cluster, func(c *kafka.Config) {
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 		c.Topic, c.Create = "k8s.{cluster}.{group}.{resource}", kafka.Create{Partitions: 2, Replicas: 1}
 	}))
 	events := append(sinktest.Events(20), event.Event{
 		ID: "sut:1-9:trimmed", Op: event.Gap, Cluster: "test", Target: event.AllTargets, Gap: &event.GapInfo{From: 1, To: 9, Reason: "trimmed"},
 	})
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	topics := []string{"k8s.test.apps.deployments", "k8s.test.core.pods", "k8s.test.core.nodes", "k8s.test.shop.example.com.orders", "k8s.test._informd.gap"}
 	records := withoutTombstones(consumed(t, cluster, topics))
 	if len(records) != len(events) {
@@ -132,16 +119,11 @@ func TestTopicPerResource(t *testing.T) {
 func TestTopicIsCreatedByDefault(t *testing.T) {
 	cluster := startCluster(t, kfake.DefaultNumPartitions(5))
 	events := sinktest.Events(20)
-	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "new" })), events)
+	sinktest.MustWrite(t, sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "new" })), events)
 	if got := withoutTombstones(consumed(t, cluster, []string{"new"})); len(got) != len(events) {
 		t.Errorf("%d events came back, want %d", len(got), len(events))
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DisableClientMetrics())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if got := len(endOffsets(t.Context(), t, client, []string{"new"})["new"]); got != 5 {
+	if got := len(cluster.PartitionInfos("new")); got != 5 {
 		t.Errorf("%d partitions, want the brokers' default of 5", got)
 	}
 }
@@ -150,7 +132,7 @@ func TestTopicIsCreatedByDefault(t *testing.T) {
 // are delivered; the rest waits until another client creates the topic.
 func TestMissingTopic(t *testing.T) {
 	cluster := startCluster(t, kfake.SeedTopics(1, "k8s.deployments"))
-	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic, c.Create.Never = "k8s.{resource}", true }))
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Topic, c.Create.Never = "k8s.{resource}", true }))
 	events := sinktest.AllOps() // of deployments, and a node at the end
 	last := len(events) - 1
 	n, err := s.Write(t.Context(), events)
@@ -158,26 +140,17 @@ func TestMissingTopic(t *testing.T) {
 		t.Fatalf("Write = %d, %v, want %d and an error that passes", n, err, last)
 	}
 	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or remove create: false")
-	admin, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DisableClientMetrics())
-	if err != nil {
+	if err := cluster.CreateTopic("k8s.nodes", 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	defer admin.Close()
-	request := kmsg.NewPtrCreateTopicsRequest()
-	wanted := kmsg.NewCreateTopicsRequestTopic()
-	wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = "k8s.nodes", 1, 1
-	request.Topics = append(request.Topics, wanted)
-	if _, err := request.RequestWith(t.Context(), admin); err != nil {
-		t.Fatal(err)
-	}
-	mustWrite(t, s, events[n:])
+	sinktest.MustWrite(t, s, events[n:])
 }
 
 // TestImpossibleTopics: what Kafka has no name for is refused for good, and what
 // is around it is not.
 func TestImpossibleTopics(t *testing.T) {
 	cluster := startCluster(t, kfake.SeedTopics(1, "nodes", "pods", "deployments", "orders"))
-	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "{resource}" }))
+	s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "{resource}" }))
 	for _, resource := range []string{"a/b", "ünï", "..", "with space", "x{group}", strings.Repeat("x", 250)} {
 		events := sinktest.Events(5)
 		for i := range events {
@@ -188,7 +161,7 @@ func TestImpossibleTopics(t *testing.T) {
 		if n != 3 || !sink.IsPermanent(err) {
 			t.Fatalf("Write = %d, %v (permanent: %t), want 3 and a permanent error", n, err, sink.IsPermanent(err))
 		}
-		mustWrite(t, s, events[4:])
+		sinktest.MustWrite(t, s, events[4:])
 	}
 }
 

@@ -128,26 +128,8 @@ func (h *harness) wantAtLeast(t *testing.T, events []event.Event) {
 	t.Helper()
 	got := h.destination.Received(t)
 	h.wantContents(t, events, got)
-	// A consumer that knows ids again keeps the first of equals, one that does
-	// not ends with the last: the order must be right for both.
-	first, last := map[string]int{}, map[string]int{}
-	for i, r := range got {
-		id := r.Attributes["id"]
-		if _, seen := first[id]; !seen {
-			first[id] = i
-		}
-		last[id] = i
-	}
-	before := map[string]string{} // key -> id of the event before
-	for i := range events {
-		id, key := events[i].ID, events[i].Key()
-		if _, ok := first[id]; !ok {
-			t.Fatalf("event %d of %d, %s, is missing; the destination holds %d records", i, len(events), id, len(got))
-		}
-		if prev, ok := before[key]; ok && (first[prev] > first[id] || last[prev] > last[id]) {
-			t.Errorf("object %s: event %s came after %s", key, prev, id)
-		}
-		before[key] = id
+	if _, err := InOrder(ids(got), events); err != nil {
+		t.Fatal(err)
 	}
 }
 

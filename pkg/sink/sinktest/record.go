@@ -3,6 +3,7 @@ package sinktest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -86,6 +87,33 @@ func FromHeaders(headers map[string][]string, body []byte) (Record, error) {
 		r.Attributes[attribute] = value
 	}
 	return r, nil
+}
+
+// InOrder compares ids, as a destination holds them in its order, with events: each must be there, and behind those
+// before it of its object, for a consumer that keeps the first of equal ids and for one that ends with the last. It
+// returns how many ids came again.
+func InOrder(ids []string, events []event.Event) (again int, err error) {
+	first, last := map[string]int{}, map[string]int{}
+	for i, id := range ids {
+		if _, seen := first[id]; !seen {
+			first[id] = i
+		}
+		last[id] = i
+	}
+	var wrong []error
+	before := map[string]string{} // key -> id of the event before
+	for i := range events {
+		id, key := events[i].ID, events[i].Key()
+		if _, ok := first[id]; !ok {
+			wrong = append(wrong, fmt.Errorf("event %d of %d, %s, is missing among %d", i, len(events), id, len(ids)))
+			continue
+		}
+		if prev, ok := before[key]; ok && (first[prev] > first[id] || last[prev] > last[id]) {
+			wrong = append(wrong, fmt.Errorf("object %s: event %s came after %s", key, prev, id))
+		}
+		before[key] = id
+	}
+	return len(ids) - len(first), errors.Join(wrong...)
 }
 
 // records is what the events look like in a destination.

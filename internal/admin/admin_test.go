@@ -17,6 +17,14 @@ import (
 	"github.com/informd/informd/internal/deliver"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func options(targets ...admin.Target) admin.Options {
@@ -35,9 +43,7 @@ func options(targets ...admin.Target) admin.Options {
 func start(t *testing.T, o admin.Options) *admin.Server {
 	t.Helper()
 	s := admin.New(o)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start())
 	t.Cleanup(func() {
 		if err := s.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -50,18 +56,12 @@ func start(t *testing.T, o admin.Options) *admin.Server {
 func get(t *testing.T, s *admin.Server, path string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(body)
 }
 
@@ -135,9 +135,7 @@ func TestNoServer(t *testing.T) {
 	o := options()
 	o.Listen = ""
 	s := admin.New(o)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start())
 	if err := s.Shutdown(t.Context()); err != nil || s.Address() != "" {
 		t.Errorf("%v, listens on %q", err, s.Address())
 	}

@@ -35,9 +35,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			// of net/http may give up a connection for reasons of its own.
 			from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 			kept, err := from.DialContext(t.Context(), "tcp", s.Address())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if encrypted {
 				kept = tls.Client(kept, behaved)
 			}
@@ -49,9 +47,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				response, err := http.ReadResponse(answers, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_, err = io.Copy(io.Discard, response.Body)
 				if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
 					t.Errorf("a probe: %s %v", response.Status, err)
@@ -60,9 +56,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			probe()
 			for range flood {
 				conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Address())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer func() { _ = conn.Close() }()
 				if !encrypted {
 					_, _ = conn.Write([]byte("GET /healthz HTTP/1.1\r\n")) // it may be closed already
@@ -128,14 +122,10 @@ func counter(t *testing.T, s *admin.Server, name string) (sum float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	for _, c := range s.Collectors() {
-		if err := registry.Register(c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, registry.Register(c))
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name {

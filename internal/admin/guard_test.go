@@ -107,9 +107,7 @@ const token = "0123456789abcdef-token"
 func tokenFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(token+"\n"), 0o600))
 	return path
 }
 
@@ -134,19 +132,13 @@ func request(t *testing.T, c *http.Client, what, host string, header http.Header
 	t.Helper()
 	method, path, _ := strings.Cut(what, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header = header.Clone()
 	response, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(text)
 }
 
@@ -263,18 +255,14 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 	o := options()
 	o.Operator, o.Logger = &operator{}, slog.New(slog.NewTextHandler(&log, nil))
 	s := admin.New(o)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start())
 	c := asking(t, s, "", "")
 	for range 50 {
 		if code, body := request(t, c, "POST /verify", s.Address(), nil); code != http.StatusForbidden {
 			t.Fatalf("%d %s", code, body)
 		}
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Shutdown(t.Context()))
 	if n := strings.Count(log.String(), "admin request refused"); n != 1 {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
@@ -285,9 +273,7 @@ func TestTokenIsChecked(t *testing.T) {
 	for name, text := range map[string]string{"empty": "\n", "short": "0123456789abcde", "huge": strings.Repeat("a", 5000)} {
 		o := options()
 		o.TokenFile = filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(o.TokenFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(o.TokenFile, []byte(text), 0o600))
 		if err := admin.New(o).Start(); err == nil || !strings.Contains(err.Error(), "admin.tokenFile") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -35,9 +35,7 @@ func TestIncompleteLists(t *testing.T) {
 	s := start(t, o)
 	for _, path := range []string{"/deadletters", "/history?object=pods/a/b", "/gaps"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://informd"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		response, err := asking(t, s, socket, "").Do(r)
 		if err != nil {
 			continue // the connection broke before the status

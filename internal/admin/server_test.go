@@ -18,9 +18,7 @@ import (
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "informd_test_total", Help: "A test."})
-	if err := registry.Register(counter); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registry.Register(counter))
 	counter.Add(3)
 	o := options()
 	o.Metrics = registry
@@ -35,13 +33,9 @@ func TestOnlyReading(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz", "/status"} {
 		for method, want := range map[string]int{http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
 			request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Address()+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := response.Body.Close(); err != nil {
 				t.Error(err)
 			}
@@ -55,9 +49,7 @@ func TestOnlyReading(t *testing.T) {
 func TestHeadersAreBounded(t *testing.T) {
 	s := start(t, options())
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	head := append([]byte("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Big: "), bytes.Repeat([]byte("a"), 64<<10)...)
 	if _, err := conn.Write(append(head, "\r\n\r\n"...)); err != nil {
@@ -100,9 +92,7 @@ func TestShutdown(t *testing.T) {
 				return admin.Journal{}
 			}
 			s := admin.New(o)
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Start())
 			answered := make(chan error, 1)
 			go func() {
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/healthz", nil)

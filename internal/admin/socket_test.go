@@ -37,22 +37,16 @@ func TestSocketIsPrivate(t *testing.T) {
 		"long":  filepath.Join(dir, strings.Repeat("d", 120), "admin.sock"),
 	} {
 		s := admin.New(onSocket(path))
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Start())
 		requireAnswer(t, path)
 		for path, want := range map[string]fs.FileMode{path: 0o600 | fs.ModeSocket, path + ".lock": 0o600, filepath.Dir(path): 0o700 | fs.ModeDir} {
 			info, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if info.Mode() != want {
 				t.Errorf("%s: %s has mode %s", name, path, info.Mode())
 			}
 		}
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Shutdown(t.Context()))
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: the socket is left: %v", name, err)
 		}
@@ -64,13 +58,9 @@ func TestSocketOfAKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "stale.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	first := start(t, onSocket(stale))
 	requireAnswer(t, stale)
 	if err := admin.New(onSocket(stale)).Start(); err == nil || !strings.Contains(err.Error(), "another informd uses it") {
@@ -79,12 +69,8 @@ func TestSocketOfAKilledProcess(t *testing.T) {
 	requireAnswer(t, stale)
 
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("mine"), 0o600))
+	must(t, os.Symlink(file, link))
 	for _, path := range []string{file, link} {
 		if err := admin.New(onSocket(path)).Start(); err == nil || !strings.Contains(err.Error(), "no socket") {
 			t.Errorf("%s: %v", path, err)
@@ -98,17 +84,11 @@ func TestSocketOfAKilledProcess(t *testing.T) {
 	}
 
 	// A socket that took the place of the server's own stays.
-	if err := os.Remove(stale); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(stale))
 	other, err := net.Listen("unix", stale) //nolint:noctx // as short as the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Close() //nolint:errcheck // of a test
-	if err := first.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Shutdown(t.Context()))
 	if _, err := os.Lstat(stale); err != nil {
 		t.Errorf("the other socket: %v", err)
 	}

@@ -31,19 +31,13 @@ type authority struct {
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := certificate("authority", 0)
 	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return authority{cert, key}
 }
 
@@ -62,26 +56,18 @@ func certificate(name string, use x509.ExtKeyUsage) *x509.Certificate {
 func (a authority) issue(t *testing.T, certFile, keyFile, name string, use x509.ExtKeyUsage) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, certificate(name, use), a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writePEM(t, certFile, "CERTIFICATE", der)
 	writePEM(t, keyFile, "PRIVATE KEY", private)
 }
 
 func writePEM(t *testing.T, path, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // ask sends a request over TLS.
@@ -90,9 +76,7 @@ func ask(t *testing.T, s *admin.Server, c *tls.Config) error {
 	transport := &http.Transport{TLSClientConfig: c, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Address()+"/status", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return err
@@ -106,9 +90,7 @@ func ask(t *testing.T, s *admin.Server, c *tls.Config) error {
 func clientOf(t *testing.T, files admin.TLS) *tls.Config {
 	t.Helper()
 	c, err := files.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -122,9 +104,7 @@ func TestTLS(t *testing.T) {
 	o.TLS = files
 	s := start(t, o)
 	before := clientOf(t, files)
-	if err := ask(t, s, before); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ask(t, s, before))
 	trusting := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "informd.example.com"}
 	trusting.RootCAs.AddCert(ca.cert)
 	if err := ask(t, s, trusting); err != nil {
@@ -142,9 +122,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("a client with the certificate of before: %v", err)
 	}
 	after := clientOf(t, files)
-	if err := os.WriteFile(files.KeyFile, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(files.KeyFile, []byte("half"), 0o600))
 	if err := ask(t, s, after); err != nil {
 		t.Errorf("in the middle of a rotation: %v", err)
 	}
@@ -164,15 +142,11 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	before := clientOf(t, files)
 	ca.issue(t, files.CertFile, files.KeyFile, "informd", x509.ExtKeyUsageServerAuth)
 	key, err := os.ReadFile(files.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stamp := time.Now().Add(time.Hour)
 	write := func(key []byte) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(files.KeyFile, key, 0o600), os.Chtimes(files.KeyFile, stamp, stamp)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(files.KeyFile, key, 0o600), os.Chtimes(files.KeyFile, stamp, stamp)))
 	}
 	write(bytes.Repeat([]byte{'-'}, len(key)))
 	for range 3 {
@@ -184,9 +158,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	if err := ask(t, s, clientOf(t, files)); err != nil {
 		t.Errorf("after the key is sound: %v", err)
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Shutdown(t.Context()))
 	if n := strings.Count(log.String(), "admin certificate not loaded"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
@@ -219,9 +191,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.by.issue(t, path("client.crt"), path("client.key"), "monitoring", c.use)
 			pair, err := tls.LoadX509KeyPair(path("client.crt"), path("client.key"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			config := clientOf(t, files)
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 			if err := ask(t, s, config); (err == nil) != c.good {

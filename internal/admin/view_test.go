@@ -27,14 +27,10 @@ type opened struct {
 func openTail(t *testing.T, s *admin.Server, query url.Values) opened {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/tail?"+query.Encode(), http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("GET /tail: %s", answer.Status)
@@ -126,14 +122,10 @@ func TestTailRefusesWrongFilters(t *testing.T) {
 		"resource=Pod/a": "kubectl", "op=changed": "modified", "condition=object.": "condition, line 1", "perSecond=-1": "perSecond", "condition=nothing": "nothing",
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/tail?"+query, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := make([]byte, 500)
 		n, _ := answer.Body.Read(text) // its end is no error here
 		_ = answer.Body.Close()
@@ -148,13 +140,9 @@ func TestTailsEndWithTheServer(t *testing.T) {
 	asked, o := &operator{}, options()
 	o.Operator, o.TokenFile = asked, tokenFile(t)
 	s := admin.New(o)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start())
 	tail := openTail(t, s, nil)
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Shutdown(t.Context()))
 	for tail.Scan() {
 		t.Logf("after the end: %s", tail.Text())
 	}
@@ -181,9 +169,7 @@ func TestForwardedAnswersHaveNoEnd(t *testing.T) {
 	}
 	start(t, o)
 	conn, err := admin.DialSocket(t.Context(), o.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.Write([]byte("GET /tail HTTP/1.1\r\nHost: informd\r\n\r\n")); err != nil {
 		t.Fatal(err)
@@ -228,18 +214,12 @@ func TestListsOfEvents(t *testing.T) {
 func TestPageState(t *testing.T) {
 	s := start(t, options(admin.Target{Target: "core/pods", State: "live", EventsPerSecond: 1.5}, admin.Target{Target: "core/secrets", EventsPerSecond: 2}))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/page/status", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	line, err := bufio.NewReader(answer.Body).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var state struct {
 		Cluster  string
 		Runbooks map[string]string
@@ -248,9 +228,7 @@ func TestPageState(t *testing.T) {
 		t.Fatalf("%v: %s", err, line)
 	}
 	text, err := os.ReadFile("../../docs/runbooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	headings := strings.NewReplacer("gap: ", "gap-").Replace(strings.ToLower(string(text)))
 	for of, address := range state.Runbooks {
 		if page, anchor, _ := strings.Cut(address, "#"); !strings.HasSuffix(page, "/docs/runbooks.md") || !strings.Contains(headings, "\n### "+anchor) {

@@ -156,9 +156,7 @@ func dashboard(t *testing.T) string {
 			values("instance", "Instance", `label_values(informd_build_info{job=~"$job"}, instance)`),
 		}},
 	}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text) + "\n"
 }
 

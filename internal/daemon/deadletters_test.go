@@ -39,9 +39,7 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 		Type: config.JournalLog, Dir: t.TempDir(), MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
 	st, err := openJournal(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := st.Close(); err != nil {
 			t.Error(err)

@@ -72,9 +72,7 @@ func TestDeclareToASinkWithoutGaps(t *testing.T) {
 func newCursor(t *testing.T) *journal.Cursor {
 	t.Helper()
 	c, err := journaltest.Open(t).Open("bus", journal.FromNow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -118,9 +116,7 @@ func notedDestinations(t *testing.T, n *journal.Cursor) *destinations {
 	life, end := context.WithCancel(t.Context())
 	end()
 	runner, err := deliver.New(n, nil, deliver.Options{Name: "bus", Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &pipeline{all: []*delivery{{config: config.Sink{Name: "bus"}, Runner: runner}}}
 	return &destinations{pipeline: p, life: life, end: end, sinks: make(map[string]*destination)}
 }

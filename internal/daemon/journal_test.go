@@ -39,13 +39,9 @@ func TestJournalDirRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalLog, Dir: dir, MaxBytes: 64 << 20, HistoryPerObject: 16, DeletedRetention: time.Hour}}
 	st, err := openJournal(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = st.Close() }) // it cannot write there
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	select {
 	case <-st.Failed():
 	case <-time.After(time.Minute):
@@ -70,9 +66,7 @@ func TestMemoryJournal(t *testing.T) {
 			}
 			c := &config.Config{Cluster: "test", Journal: config.Journal{Type: config.JournalMemory, Dir: dir, DirSet: test.set, MaxBytes: 1 << 20}}
 			st, err := openJournal(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			used, unused := elsewhere, dir
 			if test.inDir {
 				used, unused = dir, elsewhere

@@ -26,9 +26,7 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 func gather(t *testing.T, r prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	values := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -136,9 +134,7 @@ func TestCountsOfOtherTargetsNeverDecrease(t *testing.T) {
 func TestReloadsCount(t *testing.T) {
 	r := newReloads(nil, &config.Config{}, slog.New(slog.DiscardHandler))
 	registry := prometheus.NewRegistry()
-	if err := r.register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.register(registry))
 	r.note(content{}, nil)
 	r.note(content{}, errors.New("bad"))
 	r.note(content{}, errors.New("worse"))

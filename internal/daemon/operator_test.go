@@ -21,6 +21,14 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // writeFunc is a sink that only writes.
 type writeFunc func(ctx context.Context, batch []event.Event) (int, error)
 
@@ -38,16 +46,12 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
 	}
 	cursor, err := j.Open("out", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	one, err := deliver.New(cursor, func() uint64 { return j.Stats().LastSeq }, deliver.Options{
 		Name: "out", DeadLetters: deliver.NewDeadLetters("out", box), Logger: logger, Registerer: prometheus.NewRegistry(),
 		Setup: deliver.Setup{Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil }},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.all = []*delivery{{config: config.Sink{Name: "out"}, Runner: one}}
 	d := &Daemon{}
 	d.pipeline.Store(p)
@@ -81,9 +85,7 @@ func filled(t *testing.T, n uint64) deliver.Box {
 	t.Helper()
 	box := journaltest.Open(t).DeadLetters("out")
 	for number := range n {
-		if err := box.Put(t.Context(), letterOf(number+1, 10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, box.Put(t.Context(), letterOf(number+1, 10)))
 	}
 	return box
 }

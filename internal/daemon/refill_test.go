@@ -76,9 +76,7 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: forbidding{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(manager.Close)
 	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &clusterJournal{
 		Journal: log, Durable: true,
@@ -89,14 +87,10 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
 		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.all = []*delivery{one}
 	// The sink is there first: else it begins with a snapshot, and a target that was not listed has none.
-	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, manager.Apply([]dynwatch.Resource{{Resource: "pods"}}))
 	ended := make(chan error, 1)
 	go func() { ended <- one.Run(t.Context()) }()
 	t.Cleanup(func() {

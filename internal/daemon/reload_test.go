@@ -26,9 +26,7 @@ func TestStopDuringAReload(t *testing.T) {
 		return &config.Config{Resources: []config.Resource{{Resource: "pods"}}}, nil
 	}, d.config, d.logger)
 	pod := event.Event{ID: "1", Op: event.Added, Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Name: "a", UID: "a", ResourceVersion: 1, Data: []byte(`{"object":{}}`)}
-	if err := p.store.Append(t.Context(), []event.Event{pod}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.store.Append(t.Context(), []event.Event{pod}))
 	<-writing
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- d.Reload(context.WithoutCancel(t.Context())) }()

@@ -31,9 +31,7 @@ func TestVerifySinkWithOps(t *testing.T) {
 			match := config.Match{Ops: tt.ops}
 			route := deliver.NewRoute([]deliver.Match{{Ops: operations(tt.ops)}}, true)
 			s := &clusterJournal{}
-			if err := s.Watch([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Watch([]dynwatch.Resource{{Resource: "pods"}}))
 			v := newSinkCheck(&pipeline{store: s, logger: slog.New(slog.DiscardHandler)}, &delivery{
 				config: config.Sink{Name: "bus", Match: []config.Match{match}}, setup: deliver.Setup{Route: route},
 			})

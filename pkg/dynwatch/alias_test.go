@@ -33,9 +33,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 	r := startDefined(t, api, things())
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := r.manager.Apply(c.wanted); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.manager.Apply(c.wanted))
 			r.eventually("one is live and one is refused", func() bool {
 				var live []string
 				for _, s := range r.manager.Targets() {
@@ -55,9 +53,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 				}
 			}
 			plan, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, p := range plan.Targets {
 				if refused := c.refused[p.Name] != ""; refused != (p.State == dynwatch.Degraded) || refused != strings.Contains(p.Reason, "remove one of the two entries") {
 					t.Errorf("plan of %s: %s: %s", p.Name, p.State, p.Reason)

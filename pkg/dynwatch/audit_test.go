@@ -142,9 +142,7 @@ func TestAuditByItself(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api)
 	r.manager.SetAudit(100 * time.Millisecond)
-	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	r.eventually("a clean audit", func() bool { return r.manager.Targets()[0].Audits > 0 })
 	r.caughtUp()
 	api.drop(`"DELETED"`)
@@ -314,9 +312,7 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 	if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Audits != 0 {
 		t.Errorf("status %+v", s)
 	}
-	if err := r.manager.Apply(nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply(nil))
 	if _, err := r.manager.Audit(t.Context()); err == nil {
 		t.Error("an audit of nothing has an outcome")
 	}
@@ -362,9 +358,7 @@ func TestAuditsBesideBusyNamespaces(t *testing.T) {
 	wanted.NamespaceSelector = "on=yes"
 	r := start(t, api)
 	r.manager.SetAudit(time.Second)
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.caughtUp()
 	release := make(chan struct{})
 	var audits atomic.Int64

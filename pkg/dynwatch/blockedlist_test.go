@@ -51,14 +51,10 @@ func TestBlockedList(t *testing.T) {
 	r.eventually("both begin", func() bool { return count(r.log.all()[n:], event.Begin) == 2 })
 	arrives("a change of another target", 0)
 	wanted.SinkFilters = []string{"metadata.labels"}
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	arrives("a change after a reload", 1)
 	wanted.Namespaces = []string{"b"}
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	arrives("a change after the end of the target", 1)
 }
 

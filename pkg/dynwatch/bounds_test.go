@@ -96,9 +96,7 @@ func TestNamespacesThereAndBack(t *testing.T) {
 			r := start(t, api, c.first)
 			r.caughtUp()
 			apply := func(wanted dynwatch.Resource) {
-				if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 				r.caughtUp()
 			}
 			apply(c.then)

@@ -49,13 +49,9 @@ func benchmarkChanges(b *testing.B, wanted dynwatch.Resource) {
 		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: diskLog(b, "bench"), RedactionKey: previewKey(),
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer m.Close()
-	if err := m.Apply([]dynwatch.Resource{wanted}); err != nil {
-		b.Fatal(err)
-	}
+	must(b, m.Apply([]dynwatch.Resource{wanted}))
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	wait := func(ok func(dynwatch.TargetStatus) bool) (s dynwatch.TargetStatus) {
@@ -83,9 +79,7 @@ func benchmarkChanges(b *testing.B, wanted dynwatch.Resource) {
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -20,9 +20,7 @@ func TestChangesOfNow(t *testing.T) {
 	watches := r.manager.Targets()[0].Watches
 	apply := func(wanted dynwatch.Resource) {
 		t.Helper()
-		if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 		api.put("a", "x", "2")
 		api.put("a", "x", "3")
 		r.caughtUp()
@@ -53,9 +51,7 @@ func TestChangesDoNotLeak(t *testing.T) {
 		for _, now := range [][]string{nil, {redact}} {
 			wanted := changing()
 			wanted.Redact = now
-			if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 			n := len(r.log.all())
 			api.put("a", "x", shapedLabel)
 			r.caughtUp()

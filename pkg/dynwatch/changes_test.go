@@ -119,9 +119,7 @@ func TestChangesAsked(t *testing.T) {
 			if err == nil {
 				err = d.Decode(&value)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			names = append(names, fmt.Sprint(name))
 		}
 		if got := strings.Join(names, " "); got != want {

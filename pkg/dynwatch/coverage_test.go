@@ -151,9 +151,7 @@ func TestOrderOfNamespacesIsNoChange(t *testing.T) {
 	r := start(t, newFakeAPI(t), wanted)
 	r.caughtUp()
 	slices.Reverse(wanted.Namespaces)
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	if s := r.manager.Targets()[0]; s.Watches != 1 {
 		t.Errorf("%d watches", s.Watches)
 	}
@@ -344,9 +342,7 @@ func TestOneWatchOfNamespaces(t *testing.T) {
 	other := labelled()
 	other.Group = "other.com"
 	for round := range 2 {
-		if err := r.manager.Apply([]dynwatch.Resource{labelled(), other}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply([]dynwatch.Resource{labelled(), other}))
 		for i := range 2 {
 			r.eventually("live", func() bool { return r.manager.Targets()[i].State == dynwatch.Live })
 		}
@@ -359,9 +355,7 @@ func TestOneWatchOfNamespaces(t *testing.T) {
 		if got := watches(); got != round+1 {
 			t.Errorf("%d watches of Namespaces", got)
 		}
-		if err := r.manager.Apply([]dynwatch.Resource{teams()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply([]dynwatch.Resource{teams()}))
 	}
 }
 
@@ -565,9 +559,7 @@ func TestOtherNamespaceSelector(t *testing.T) {
 	n := len(r.log.all())
 	wanted := labelled()
 	wanted.NamespaceSelector = "on=no"
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
 	if diff := cmp.Diff([]string{"snapshot team-b/one uid-4 104 replay", "gap (104,104] selection state"}, r.since(n)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

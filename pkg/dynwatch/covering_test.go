@@ -19,9 +19,7 @@ func TestCovering(t *testing.T) {
 		{Group: "*.example.com", Resource: "*", ExcludeResources: []string{"noises"}},
 		{Group: "b.example.com", Resource: "widgets", Namespaces: []string{"shop"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object := func(group, resource, namespace string) event.Event {
 		return event.Event{Op: event.Modified, Group: group, Resource: resource, Namespace: namespace, Name: "a"}
 	}

@@ -59,9 +59,7 @@ func (c *changingDefinitions) pause() {
 }
 
 func (c *changingDefinitions) apply(wanted ...dynwatch.Resource) {
-	if err := c.manager.Apply(wanted); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.manager.Apply(wanted))
 }
 
 func (c *changingDefinitions) step() {

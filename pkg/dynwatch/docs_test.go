@@ -16,9 +16,7 @@ import (
 // and what a preview shows of them but for the owner's owner.
 func TestDocsMembers(t *testing.T) {
 	text, err := os.ReadFile("../../docs/shaping.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := regexp.MustCompile("(?s)```json pod\n(.*?)```.*?```yaml\n(.*?)```.*?```json data\n(.*?)```").FindStringSubmatch(string(text))
 	if shown == nil {
 		t.Fatal("no example")
@@ -75,9 +73,7 @@ func previewed(t *testing.T, wanted dynwatch.Resource, c dynwatch.Change) event.
 // change that it describes.
 func TestDocsOfChanges(t *testing.T) {
 	text, err := os.ReadFile("../../docs/shaping.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	find := func(pattern string) string {
 		t.Helper()
 		found := regexp.MustCompile("(?s)" + pattern).FindSubmatch(text)
@@ -105,9 +101,7 @@ func TestDocsOfChanges(t *testing.T) {
 			Keep, Redact, Changes []string
 		}
 	}
-	if err := yaml.Unmarshal([]byte(find("## What changed\n.*?```yaml\n(.*?)```")), &c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(find("## What changed\n.*?```yaml\n(.*?)```")), &c))
 	r := c.Resources[0]
 	wanted := dynwatch.Resource{Group: r.Group, Resource: r.Resource, Keep: r.Keep, Redact: r.Redact, Changes: dynwatch.Changes{Paths: true, Patch: true, Old: true}}
 	change := dynwatch.Change{
@@ -116,9 +110,7 @@ func TestDocsOfChanges(t *testing.T) {
 	}
 	// The key is that of the other examples.
 	p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, change, "docs", []byte("an example's key, known to everybody"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := strings.TrimSpace(find("## What changed\n.*?```jsonl\n(.*?)```"))
 	if got := string(p.Events[0].Data); got != want || strings.Join(r.Changes, " ") != "oldObject changed patch" {
 		t.Errorf("changes %q: the docs show\n%s\nbut it is\n%s", r.Changes, want, got)

@@ -52,9 +52,7 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 	r := start(t, api, wanted)
 	r.caughtUp()
 	edit(&wanted)
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.caughtUp()
 	n := len(r.log.all())
 	for range 3 {
@@ -101,9 +99,7 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 			r.caughtUp()
 			wanted := things()
 			wanted.LabelSelector = "on=yes"
-			if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 			r.caughtUp()
 			n := len(r.log.all())
 			r.stop(false)
@@ -253,9 +249,7 @@ func TestEditWhileEtcdCompacts(t *testing.T) {
 		}
 	})
 	wanted.LabelSelector = "on=yes"
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.eventually("one object", func() bool { return r.manager.Targets()[0].Objects == 1 })
 	api.do(func() { api.refuse = nil })
 	r.caughtUp()

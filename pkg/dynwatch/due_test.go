@@ -51,9 +51,7 @@ func TestDueNever(t *testing.T) {
 	r.caughtUp()
 	none := things()
 	none.Resource, none.ResnapshotEvery = "nothings", time.Hour
-	if err := r.manager.Apply([]dynwatch.Resource{things(), none}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things(), none}))
 	if due := r.manager.Due(time.Unix(0, 0), time.Now()); len(due) > 0 {
 		t.Errorf("due: %v", due)
 	}

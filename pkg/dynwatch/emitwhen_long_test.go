@@ -67,9 +67,7 @@ func TestSinkFilters(t *testing.T) {
 	api.put("a", "x", "2")
 	r.eventually("a change meanwhile", func() bool { return count(r.log.all(), event.Modified) == 3 })
 	api.do(func() { api.refuse = nil })
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	again := false
 	for _, e := range r.log.all()[4:] {
 		again = again || e.Op == event.Snapshot && len(e.Unchanged) == 0

@@ -62,9 +62,7 @@ func TestEmitWhenNoop(t *testing.T) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	wanted.Omit = []string{"metadata.labels"}
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	api.put("a", "x", "2") // 105: the first event without labels
 	api.put("a", "x", "3")
 	r.caughtUp()
@@ -111,18 +109,14 @@ func TestEmitWhenOfNow(t *testing.T) {
 	r := start(t, api, things())
 	r.caughtUp()
 	watches := r.manager.Targets()[0].Watches
-	if err := r.manager.Apply([]dynwatch.Resource{filtered()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{filtered()}))
 	api.put("a", "x", "1")
 	api.put("a", "x", "2")
 	r.caughtUp()
 	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
-	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	api.put("a", "x", "2")
 	r.caughtUp()
 	if got, want := r.since(3), []string{"modified a/x uid-1 104<103"}; !slices.Equal(got, want) {
@@ -263,9 +257,7 @@ func TestResnapshotOfHeldBack(t *testing.T) {
 		api.put("a", "x", "1")
 		r := start(t, api, things())
 		r.caughtUp()
-		if err := r.manager.Apply([]dynwatch.Resource{filtered()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply([]dynwatch.Resource{filtered()}))
 		api.put("a", "x", "1")
 		r.caughtUp()
 		if then != nil {

@@ -328,9 +328,7 @@ func TestWildcardBehindTheDefinitions(t *testing.T) {
 	api.do(func() {
 		api.groups.groups = append(api.groups.groups, group("example.com", resource("things", "Thing")))
 	})
-	if err := r.manager.Apply([]dynwatch.Resource{everything()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{everything()}))
 	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
 }
 
@@ -390,22 +388,16 @@ func TestExpanded(t *testing.T) {
 	api.define()
 	r := start(t, api)
 	for _, wanted := range [][]dynwatch.Resource{{everything()}, {things(), everything()}} {
-		if err := r.manager.Apply(wanted); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply(wanted))
 		if r.manager.Expanded() {
 			t.Errorf("expanded although discovery is broken: %+v", wanted)
 		}
 	}
-	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	if !r.manager.Expanded() {
 		t.Error("not expanded although there is no wildcard")
 	}
-	if err := r.manager.Apply([]dynwatch.Resource{everything()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{everything()}))
 	api.do(func() { api.groups.broken = false })
 	r.eventually("expanded", r.manager.Expanded)
 	if n := len(r.names()); n != 10 {
@@ -430,9 +422,7 @@ func TestWildcardsAreApplied(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		i := random.IntN(len(sets))
-		if err := r.manager.Apply(sets[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.manager.Apply(sets[i]))
 		if random.IntN(3) > 0 {
 			continue
 		}
@@ -472,16 +462,12 @@ func TestWildcardReturns(t *testing.T) {
 	pods := dynwatch.Resource{Resource: "pods"}
 	r := startWild(t, usual(), wild)
 	r.targets("example.com/services", "example.com/things")
-	if err := r.manager.Apply([]dynwatch.Resource{pods}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{pods}))
 	r.targets("core/pods")
 	r.api.install("example.com", resource("toys", "Toy"))
 	r.idle()
 	r.idle() // nothing asks any more because of it
-	if err := r.manager.Apply([]dynwatch.Resource{wild}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wild}))
 	r.targets("example.com/services", "example.com/things", "example.com/toys")
 }
 

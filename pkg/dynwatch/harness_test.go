@@ -21,6 +21,14 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const deadline = time.Minute // for what must happen, on a busy machine
@@ -309,9 +317,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
 		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, MaxWatches: r.maxWatches,
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	r.t.Cleanup(m.Close)
 	silence := time.Hour
 	if r.hasty {
@@ -326,9 +332,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.limit(&limits)
 	m.SetLimits(limits)
 	r.manager = m
-	if err := m.Apply(wanted); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, m.Apply(wanted))
 }
 
 // stop ends the manager, with kill so that its last marks are lost.

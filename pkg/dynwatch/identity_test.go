@@ -191,9 +191,7 @@ type wire struct {
 func newWire(t *testing.T, at *atomic.Pointer[fakeAPI]) *wire {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &wire{Listener: l, at: at}
 	var all sync.WaitGroup
 	all.Go(func() {

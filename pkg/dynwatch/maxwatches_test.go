@@ -61,9 +61,7 @@ func TestMaxWatches(t *testing.T) {
 
 	// A plan makes the same choice.
 	plan, err := dynwatch.Plan(t.Context(), r.api.config(), []dynwatch.Resource{things(), everything()}, r.maxWatches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var planned []string
 	for _, p := range plan.Targets {
 		planned = append(planned, p.Name)
@@ -97,14 +95,10 @@ func TestMaxWatches(t *testing.T) {
 
 	// A higher limit takes effect with the next Apply.
 	r.manager.SetMaxWatches(0)
-	if err := r.manager.Apply([]dynwatch.Resource{things(), everything()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things(), everything()}))
 	r.eventually("everything is watched", func() bool { return len(r.names()) == 21 && r.statusOf("*/*").Name == "" })
 	r.manager.SetMaxWatches(2)
-	if err := r.manager.Apply([]dynwatch.Resource{things(), everything()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things(), everything()}))
 	r.eventually("the limit is lower", func() bool { return r.isShown("a.example.com/kinds", "example.com/things") })
 }
 

@@ -46,9 +46,7 @@ func TestStartOfManyTargets(t *testing.T) {
 	api.pulse = time.Second // so many watches need the processor
 	r := start(t, api)
 	r.manager.SetTurn(time.Hour) // a busy machine makes three requests take longer than a turn
-	if err := r.manager.Apply([]dynwatch.Resource{{Group: "many.example.com", Resource: "*"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{{Group: "many.example.com", Resource: "*"}}))
 	r.within(5*time.Minute, "all targets are live", func() bool { return r.live() == targets })
 	if n := refused.Load(); n > 0 {
 		t.Errorf("the API server refused %d requests", n)

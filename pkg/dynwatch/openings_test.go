@@ -37,9 +37,7 @@ func TestRefusalOfOneResource(t *testing.T) {
 	r := start(t, api, dynwatch.Resource{Group: "many.example.com", Resource: "kinds0000"})
 	r.eventually("a refusal", func() bool { return refused.Load() > 0 && r.manager.Targets()[0].Failures > 0 })
 	both := []dynwatch.Resource{{Group: "many.example.com", Resource: "kinds0000"}, {Group: "many.example.com", Resource: "kinds0001"}}
-	if err := r.manager.Apply(both); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply(both))
 	r.eventually("the other one is live", func() bool { return r.live() == 1 })
 }
 
@@ -61,8 +59,6 @@ func TestRefusalOfOneGroup(t *testing.T) {
 	overloaded := dynwatch.Resource{Group: "many.example.com", Resource: "kinds0000"}
 	r := start(t, api, overloaded)
 	r.eventually("a refusal", func() bool { return refused.Load() > 0 && r.manager.Targets()[0].Failures > 0 })
-	if err := r.manager.Apply([]dynwatch.Resource{overloaded, {Group: "other.example.com", Resource: "others"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{overloaded, {Group: "other.example.com", Resource: "others"}}))
 	r.eventually("the other one is live", func() bool { return r.live() == 1 })
 }

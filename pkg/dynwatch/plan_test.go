@@ -194,9 +194,7 @@ func TestPlanIsGentle(t *testing.T) {
 	defer api.mu.Unlock()
 	for _, r := range api.requests {
 		u, err := url.Parse(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if limit, _ := strconv.Atoi(u.Query().Get("limit")); strings.HasSuffix(u.Path, "/things") && u.Query().Get("watch") == "" && (limit < 1 || limit > 500) {
 			t.Errorf("a list without a limit: %s", r)
 		}

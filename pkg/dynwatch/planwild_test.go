@@ -60,9 +60,7 @@ func TestPlanOfWildcards(t *testing.T) {
 				c.begin(api)
 			}
 			all, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := make(map[string]string)
 			for _, p := range all.Targets {
 				got[p.Name] = strings.TrimSuffix(string(p.State)+": "+p.Reason, ": ")

@@ -48,9 +48,7 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 	r.eventually("stale again", stale)
 	named := things()
 	named.Version = "v1"
-	if err := r.manager.Apply([]dynwatch.Resource{named}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{named}))
 	api.put("a", "x", "")
 	r.caughtUp()
 	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101", "modified a/x uid-1 103<102"}, r.since(n)); diff != "" {

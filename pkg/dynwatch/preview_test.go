@@ -60,9 +60,7 @@ func TestPreviewIsWhatIsWatched(t *testing.T) {
 					op = event.Modified
 				}
 				got, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, thing(op, string(want.Object()), old), "test", previewKey())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				// How many events an object had only the journal knows.
 				ignored := cmpopts.IgnoreFields(event.Event{}, "Time", "Ordinal")
 				if diff := cmp.Diff([]event.Event{want}, got.Events, ignored); diff != "" || got.Target != want.Target {
@@ -136,9 +134,7 @@ func TestPreviewSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := dynwatch.Preview(t.Context(), test.wanted, thing(event.Added, test.object, ""), "test", previewKey())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if p.Entry != test.entry || p.Entries[0].Refusal != test.refusal {
 				t.Errorf("entry %d, want %d; refusal %q, want %q", p.Entry, test.entry, p.Entries[0].Refusal, test.refusal)
 			}

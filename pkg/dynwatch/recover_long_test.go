@@ -21,9 +21,7 @@ func TestManyTargetsAfterARestart(t *testing.T) {
 	api.do(func() { api.pulse = time.Second })
 	r := start(t, api)
 	r.manager.SetTiming(time.Minute, time.Second, 20*time.Millisecond)
-	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	live := func() bool {
 		api.mu.Lock()
 		rev := api.rev

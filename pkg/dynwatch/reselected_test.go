@@ -41,9 +41,7 @@ func TestSelectedAgainByAnEdit(t *testing.T) {
 			r.caughtUp()
 			c.leave(api)
 			r.eventually("the object has left", func() bool { return r.lastOp("x") == event.Left })
-			if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 			r.eventually("the object is back", func() bool { return r.lastOp("x") == event.Entered })
 			api.put("a", "x", "yes")
 			r.eventually("the object has changed", func() bool { return r.lastOp("x") == event.Modified })

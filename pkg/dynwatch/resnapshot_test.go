@@ -405,9 +405,7 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	n := len(r.log.all())
 	outcome := r.resnapshotLater()
 	r.eventually("begun", func() bool { return len(r.log.all()) == n+1 })
-	if err := r.manager.Apply(nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply(nil))
 	if x := <-outcome; x.Err == nil || !strings.Contains(x.Err.Error(), "target stopped") {
 		t.Errorf("%+v", x)
 	}

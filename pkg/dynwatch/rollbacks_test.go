@@ -277,9 +277,7 @@ func TestChangeAfterARollback(t *testing.T) {
 	r.allLive()
 	changed := things()
 	changed.Namespaces, changed.ResnapshotEvery = []string{"a", "b"}, time.Hour
-	if err := r.manager.Apply([]dynwatch.Resource{changed}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{changed}))
 	api.put("a", "one", "")
 	api.put("b", "one", "")
 	r.allLive()

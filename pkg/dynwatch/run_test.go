@@ -83,9 +83,7 @@ func TestRunRefuses(t *testing.T) {
 func diskLog(t testing.TB, cluster string) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(journal.Config{Dir: t.TempDir(), Cluster: cluster, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)
@@ -126,9 +124,7 @@ func TestResourceErrors(t *testing.T) {
 		Cluster: "test", Kubernetes: api.config(), Log: newRecorder(), RedactionKey: []byte("0123456789abcdef"),
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer manager.Close()
 	var joined interface{ Unwrap() []error }
 	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods", Mode: "half"}, things(), things()}); !errors.As(err, &joined) {

@@ -44,9 +44,7 @@ func TestReshape(t *testing.T) {
 				t.Helper()
 				next := wanted
 				next.Keep, next.Omit, next.Redact = keep, omit, redact
-				if err := r.manager.Apply([]dynwatch.Resource{next}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.manager.Apply([]dynwatch.Resource{next}))
 				api.put("a", "x", shapedLabel)
 				n++
 				r.eventually("one more event", func() bool { return len(r.log.all()) >= n })

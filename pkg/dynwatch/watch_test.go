@@ -692,9 +692,7 @@ func TestApplyConverges(t *testing.T) {
 	r.caughtUp()
 	watches := func() int { return api.requestsWith("watch=true") }
 	opened := watches()
-	if err := r.manager.Apply([]dynwatch.Resource{things(), {Group: "example.com", Resource: "others"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things(), {Group: "example.com", Resource: "others"}}))
 	r.eventually("two targets", func() bool {
 		s := r.manager.Targets()
 		return len(s) == 2 && s[0].State == dynwatch.Waiting
@@ -710,9 +708,7 @@ func TestApplyConverges(t *testing.T) {
 	}
 	n := len(r.log.all())
 	api.put("a", "x", "")
-	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	r.caughtUp()
 	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
 		t.Error(diff)

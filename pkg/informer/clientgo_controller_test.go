@@ -331,9 +331,7 @@ func storeResourceVersion(t *testing.T) {
 // noObjectTransform expects that a transform must return an object.
 func noObjectTransform(t *testing.T) {
 	p := newPodInformer(t, 0, "pod-1")
-	if err := p.SetTransform(func(o any) (any, error) { return nameOf(o), nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.SetTransform(func(o any) (any, error) { return nameOf(o), nil }))
 	var h recorder
 	r := handle(t, p, &h)
 	p.sync(t)

@@ -235,9 +235,7 @@ func eventPanics(t *testing.T) {
 	for n := range outputs {
 		logger := logr.FromSlogHandler(slog.NewTextHandler(&outputs[n], nil)).WithValues("handler", n)
 		r, err := p.AddEventHandlerWithOptions(faulty, cache.HandlerOptions{Logger: &logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		handles[n] = r
 	}
 	p.sync(t)
@@ -261,9 +259,7 @@ func removeOfABlockedHandler(t *testing.T) {
 	r := handle(t, p, h)
 	p.api.put("pods", "a", "pod1", nil)
 	wait(t, "the handler is called", h.called)
-	if err := p.RemoveEventHandler(r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.RemoveEventHandler(r))
 	p.registered(t, "pod2", nil)
 	close(h.letGo)
 	h.wants(t, "add pod1 false")
@@ -285,9 +281,7 @@ func synchronousShutdown(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(h.letGo)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-ended)
 	if got := h.String(); got != "add pod1 false" {
 		t.Errorf("calls %q, want one, which had returned", got)
 	}

@@ -55,15 +55,11 @@ func indexer(t *testing.T) {
 	p := newPodInformer(t, time.Second)
 	p.api.put("pods", "a", "pod1", labelled(map[string]any{"a": "a-val", "b": "b-val1"}))
 	p.api.put("pods", "a", "pod2", labelled(map[string]any{"b": "b-val2"}))
-	if err := p.AddIndexers(cache.Indexers{"labels": byLabelNames}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.AddIndexers(cache.Indexers{"labels": byLabelNames}))
 	p.sync(t)
 	found := func(index string) string {
 		all, err := p.GetIndexer().ByIndex(index, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return podNames(all)
 	}
 	if got := found("labels"); got != "pod1" {
@@ -71,9 +67,7 @@ func indexer(t *testing.T) {
 	}
 	p.api.put("pods", "a", "pod3", labelled(map[string]any{"a": "a-val2"}))
 	eventually(t, "a later Pod in the index", func() bool { return found("labels") == "pod1 pod3" })
-	if err := p.AddIndexers(cache.Indexers{"labels-again": byLabelNames}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.AddIndexers(cache.Indexers{"labels-again": byLabelNames}))
 	if got := found("labels-again"); got != "pod1 pod3" {
 		t.Errorf("found %q by a later index", got)
 	}
@@ -93,9 +87,7 @@ func initializationRace(t *testing.T) {
 		added <- err
 	}()
 	p.start(t)
-	if err := <-added; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-added)
 	h.wants(t, "add pod1 true")
 }
 
@@ -122,9 +114,7 @@ func errorHandling(t *testing.T) {
 	api := newFakeAPI(t)
 	api.denySecrets()
 	i, err := informer.NewSharedIndexInformer(api.config(), secrets(), &corev1.Secret{}, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 	seen := make(chan error, 1)
 	if err := p.SetWatchErrorHandler(func(r *cache.Reflector, err error) {

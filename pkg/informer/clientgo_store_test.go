@@ -48,9 +48,7 @@ func clientGoStores() map[string]func(*testing.T) {
 func newStore(t *testing.T, indexers cache.Indexers) cache.Indexer {
 	t.Helper()
 	i, err := informer.NewSharedIndexInformer(&rest.Config{Host: "http://no.server"}, pods(), &corev1.Pod{}, 0, indexers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return i.GetIndexer()
 }
 
@@ -68,10 +66,11 @@ func byAnnotation(o any) ([]string, error) {
 	return strings.Split(pod.Annotations["value"], ","), nil
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

@@ -67,9 +67,7 @@ func newPodInformer(t *testing.T, resync time.Duration, names ...string) *podInf
 		api.put("pods", "a", name, nil)
 	}
 	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, resync, cache.Indexers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 }
 

@@ -22,9 +22,7 @@ import (
 func clusterFactory(t *testing.T, api *fakeAPI) *informer.Factory {
 	t.Helper()
 	f, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -39,9 +37,7 @@ func recording(t *testing.T, i *informer.ClusterInformer, seen *reconciled) {
 		})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // found are the clusters and names of objects.
@@ -66,9 +62,7 @@ func TestClusters(t *testing.T) {
 	west.put("configmaps", "b", "two", nil)
 	north.put("configmaps", "a", "three", labelled)
 	clusters, err := informer.NewClusters(map[string]*informer.Factory{"west": clusterFactory(t, west), "east": clusterFactory(t, east)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	view := clusters.ForResource(configs())
 	var seen reconciled
 	recording(t, view, &seen)
@@ -85,9 +79,7 @@ func TestClusters(t *testing.T) {
 
 	list := func(selector string) []string {
 		parsed, err := labels.Parse(selector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all, err := view.List(parsed)
 		return found(t, all, err)
 	}
@@ -113,9 +105,7 @@ func TestClusters(t *testing.T) {
 		}
 	}
 
-	if err := clusters.Add("north", clusterFactory(t, north)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clusters.Add("north", clusterFactory(t, north)))
 	seen.wants(t, "north add three")
 	clusters.WaitForCacheSync(t.Context())
 	clusters.Remove("west")
@@ -145,9 +135,7 @@ func TestClusterIsDown(t *testing.T) {
 	down.put("configmaps", "a", "hidden", nil)
 	up.put("configmaps", "a", "one", nil)
 	clusters, err := informer.NewClusters(map[string]*informer.Factory{"up": clusterFactory(t, up), "down": clusterFactory(t, down)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer clusters.Shutdown()
 	view := clusters.ForMetadata(configs())
 	var seen reconciled
@@ -179,9 +167,7 @@ func TestClustersCheckTheirArguments(t *testing.T) {
 	}
 	api := newFakeAPI(t)
 	clusters, err := informer.NewClusters(map[string]*informer.Factory{"a": clusterFactory(t, api)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := clusters.Add("a", clusterFactory(t, api)); err == nil || !strings.Contains(err.Error(), "remove it first") {
 		t.Errorf("error %v for a second cluster of one name", err)
 	}

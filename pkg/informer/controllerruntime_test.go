@@ -67,13 +67,9 @@ func (g *gateway) seen() []string {
 func listWatch(t *testing.T, config *rest.Config, gvr schema.GroupVersionResource, namespace string, selectors metav1.ListOptions) cache.ListerWatcher {
 	t.Helper()
 	web, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := dynamic.NewForConfigAndClient(config, web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resource := client.Resource(gvr)
 	apply := func(o metav1.ListOptions) metav1.ListOptions {
 		o.LabelSelector, o.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
@@ -183,17 +179,13 @@ func TestForControllerRuntimeObjects(t *testing.T) {
 		o.(*metav1.PartialObjectMetadata).Annotations = map[string]string{"seen": o.(runtime.Object).GetObjectKind().GroupVersionKind().Kind} //nolint:forcetypeassert // a panic fails the test
 		return o, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, i := range []cache.SharedIndexInformer{typed, whole, metadata} {
 		run(t, i)
 	}
 	get := func(i cache.SharedIndexInformer) any {
 		o, _, err := i.GetIndexer().GetByKey("a/p")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return o
 	}
 	if o, ok := get(typed).(*corev1.Pod); !ok || o.Kind != "" || o.Spec.NodeName != "n" {

@@ -66,9 +66,7 @@ func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	log, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p = &process{api: api, log: log}
 	config := api.config()
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return p })
@@ -163,9 +161,7 @@ func TestUnhandledChangesComeAgain(t *testing.T) {
 	api.put("configmaps", "a", "one", nil) // the handler is called for it, and returns
 	<-called
 	api.put("configmaps", "a", "two", nil) // waits behind it
-	if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.factory.WaitFor(t.Context(), configs(), api.revision()))
 	ended := make(chan struct{})
 	go func() { first.end(); close(ended) }()
 	eventually(t, "the informer stops", first.factory.ForResource(configs()).Informer().IsStopped)
@@ -211,9 +207,7 @@ func TestHandlerAddedBeforeRefill(t *testing.T) {
 	synced := handle(t, i, &late)
 	eventually(t, "the late handler is synced", synced.HasSynced)
 	eventually(t, "the changes", func() bool { return strings.Contains(second.handler.String(), "delete gone") })
-	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.factory.WaitFor(t.Context(), configs(), api.revision()))
 	eventually(t, "all objects", func() bool {
 		return strings.Contains(late.String(), "add one") && strings.Contains(late.String(), "add two")
 	})
@@ -319,9 +313,7 @@ func TestJournalOfOtherObjects(t *testing.T) {
 func TestUnusableJournalEndsInformer(t *testing.T) {
 	api := newFakeAPI(t)
 	p := startProcess(t, api, filepath.Join(t.TempDir(), "journal"), nil, informer.Options{})
-	if err := p.log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.log.Close())
 	api.put("configmaps", "a", "one", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -389,9 +381,7 @@ func damagedJournal(t *testing.T, api *fakeAPI, dir string, damage func(text []b
 	put(0, 20)
 	first := startProcess(t, api, dir, nil, informer.Options{})
 	put(20, 40) // behind the synced event
-	if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.factory.WaitFor(t.Context(), configs(), api.revision()))
 	keys = first.keys()
 	first.end()
 	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -399,12 +389,8 @@ func damagedJournal(t *testing.T, api *fakeAPI, dir string, damage func(text []b
 		t.Fatalf("segments %q (%v)", segments, err)
 	}
 	text, err := os.ReadFile(segments[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(segments[0], damage(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(segments[0], damage(text), 0o600))
 	if err := os.Remove(strings.TrimSuffix(segments[0], ".log") + ".idx"); err != nil { // so that the start reads the segment
 		t.Fatal(err)
 	}
@@ -478,16 +464,12 @@ func TestSyncedAfterInterruptedList(t *testing.T) {
 		}
 	}})
 	all, err := second.log.Open("test", journal.FromSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start()
 	close(hold)
 	for synced := false; !synced; {
 		entries, err := all.Read(t.Context(), 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		synced = slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Event.Op == event.Synced })
 	}
 	// One call in 5 ms, so that the informer has time to ask for the state of the target.
@@ -567,9 +549,7 @@ func TestWarmRestartWithLargeObjects(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	content := func(p *process) string {
 		all, err := json.Marshal(p.factory.ForResource(configs()).Informer().GetStore().List())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(all)
 	}
 	first := startProcess(t, api, dir, nil, informer.Options{})

@@ -17,9 +17,7 @@ import (
 func fieldIndex(t *testing.T, paths ...string) cache.IndexFunc {
 	t.Helper()
 	index, err := informer.FieldIndex(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return index
 }
 
@@ -42,14 +40,10 @@ func indexed(n int, node string) *unstructured.Unstructured {
 // gets the object, with objects before the index, after it, changed and removed.
 func TestFieldIndexes(t *testing.T) {
 	i, err := informer.NewSharedIndexInformer(&rest.Config{}, pods(), nil, 0, cache.Indexers{"node": fieldIndex(t, "spec.nodeName")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	store := i.GetIndexer()
 	for n := range 4 {
-		if err := store.Add(indexed(n, fmt.Sprintf("node-%d", n%2))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Add(indexed(n, fmt.Sprintf("node-%d", n%2))))
 	}
 	called := 0
 	own := func(o any) ([]string, error) {
@@ -68,12 +62,8 @@ func TestFieldIndexes(t *testing.T) {
 	if err != nil || called != 4 {
 		t.Fatalf("%d calls, %v", called, err)
 	}
-	if err := store.Update(indexed(0, "node-1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Delete(indexed(3, "")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Update(indexed(0, "node-1")))
+	must(t, store.Delete(indexed(3, "")))
 	for name, want := range map[string]map[string][]string{
 		"node":    {"node-0": {"a/pod-2"}, "node-1": {"a/pod-0", "a/pod-1"}},
 		"own":     {"node-0": {"a/pod-2"}, "node-1": {"a/pod-0", "a/pod-1"}},
@@ -102,9 +92,7 @@ func TestFieldIndexesInOtherStores(t *testing.T) {
 		indexed(1, "n"),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "typed", OwnerReferences: []metav1.OwnerReference{{UID: "owner-1"}}}, Spec: corev1.PodSpec{NodeName: "n"}},
 	} {
-		if err := store.Add(o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Add(o))
 	}
 	for name, value := range map[string]string{"node": "n", "owner": "owner-1"} {
 		if keys, err := store.IndexKeys(name, value); err != nil || len(keys) != 2 {

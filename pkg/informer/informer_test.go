@@ -108,9 +108,7 @@ func newFactory(t *testing.T, f *fakeAPI, o informer.Options) (factory *informer
 	ignore := goleak.IgnoreCurrent()
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	factory, err := informer.NewFactory(f.config(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop := make(chan struct{})
 	t.Cleanup(func() {
 		close(stop)
@@ -133,9 +131,7 @@ func newFactory(t *testing.T, f *fakeAPI, o informer.Options) (factory *informer
 func handle(t *testing.T, i cache.SharedIndexInformer, h cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	r, err := i.AddEventHandler(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -195,9 +191,7 @@ func TestSecretsInClearAndMetadata(t *testing.T) {
 	whole, partial := factory.ForResource(secrets()), factory.ForMetadata(secrets())
 	start()
 	o, err := whole.Lister().ByNamespace("a").Get("one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	value, _, _ := unstructured.NestedString(o.(*unstructured.Unstructured).Object, "data", "password") //nolint:forcetypeassert // a panic fails the test, too
 	if value != "aHVudGVyMg==" {
 		t.Errorf("value %q", value)
@@ -234,9 +228,7 @@ func TestIndexersTransformAndTyped(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n1"}})
 	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, cache.Indexers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := i.SetTransform(func(o any) (any, error) {
 		o.(*corev1.Pod).Labels = map[string]string{"seen": "yes"} //nolint:forcetypeassert // a panic is reported
 		return o, nil
@@ -249,9 +241,7 @@ func TestIndexersTransformAndTyped(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	eventually(t, "synced", i.HasSynced)
 	byNode := func(o any) ([]string, error) { return []string{o.(*corev1.Pod).Spec.NodeName}, nil } //nolint:forcetypeassert // a panic is reported
-	if err := i.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.AddIndexers(cache.Indexers{"node": byNode}))
 	found := func(node string) bool {
 		all, err := i.GetIndexer().ByIndex("node", node)
 		return err == nil && len(all) == 1 && all[0].(*corev1.Pod).Labels["seen"] == "yes" //nolint:forcetypeassert // a panic fails the test, too
@@ -280,9 +270,7 @@ func TestWatchErrorHandler(t *testing.T) {
 	api := newFakeAPI(t)
 	api.denySecrets()
 	factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	errs := make(chan error, 10)
 	if err := factory.ForResource(secrets()).Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
 		select {
@@ -330,9 +318,7 @@ func TestObjectThatItsTypeCannotHold(t *testing.T) {
 	}
 	grace("soon")
 	i, err := informer.NewSharedIndexInformer(api.config(), configs(), &gadget{}, 0, cache.Indexers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var seen recorder
 	handle(t, i, &seen)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -359,9 +345,7 @@ func TestObjectThatItsTypeCannotHold(t *testing.T) {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

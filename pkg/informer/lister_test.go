@@ -20,9 +20,7 @@ import (
 func typedPods(tb testing.TB, count int, indexers cache.Indexers) cache.Indexer {
 	tb.Helper()
 	i, err := informer.NewSharedIndexInformer(&rest.Config{}, pods(), &corev1.Pod{}, 0, indexers)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	fill(tb, i.GetIndexer(), count)
 	return i.GetIndexer()
 }
@@ -34,23 +32,17 @@ func fill(tb testing.TB, store cache.Indexer, count int) {
 	tb.Helper()
 	for n := range count {
 		p := &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod(tb, n).Object, p); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, runtime.DefaultUnstructuredConverter.FromUnstructured(pod(tb, n).Object, p))
 		p.Namespace = fmt.Sprintf("ns-%d", n%podNamespaces)
 		p.Labels["pod"] = p.Name
-		if err := store.Add(p); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, store.Add(p))
 	}
 }
 
 func selector(tb testing.TB, text string) labels.Selector {
 	tb.Helper()
 	s, err := labels.Parse(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
 }
 

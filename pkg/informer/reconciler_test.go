@@ -69,9 +69,7 @@ func newReconciler(t *testing.T, f *informer.Factory, gvr schema.GroupVersionRes
 		o.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Millisecond, 10*time.Millisecond)
 	}
 	r, err := informer.NewReconciler(f, gvr, reconcile, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 

@@ -34,22 +34,16 @@ func pod(tb testing.TB, n int) *unstructured.Unstructured {
 		"c31fdf5d9e49b265d08c015fb349a9e50d40d7e9cff292dca81d06bb85e4c2d2", fmt.Sprintf("%064x", uint64(n)*0x9E3779B97F4A7C15),
 	).Replace(aPod)
 	o := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, json.Unmarshal([]byte(text), &o.Object))
 	return o
 }
 
 // BenchmarkStore compares reads, and the memory of 5,000 Pods, with the store of client-go.
 func BenchmarkStore(b *testing.B) {
 	node, err := informer.FieldIndex("spec.nodeName")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	own, err := informer.NewSharedIndexInformer(&rest.Config{}, pods(), nil, 0, cache.Indexers{"node": node})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	stock := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{"node": func(o any) ([]string, error) {
 		pod, ok := o.(*unstructured.Unstructured)
 		if !ok {
@@ -69,9 +63,7 @@ func benchmarkStore(b *testing.B, store cache.Indexer) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for n := range objects {
-		if err := store.Add(pod(b, n)); err != nil {
-			b.Fatal(err)
-		}
+		must(b, store.Add(pod(b, n)))
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

@@ -87,9 +87,7 @@ func TestObjectOfAnotherKind(t *testing.T) {
 	config := api.config()
 	config.Transport = nodding{config.Transport}
 	i, err := informer.NewSharedIndexInformer(config, pods(), &corev1.Pod{}, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 	var seen recorder
 	handle(t, p, &seen)
@@ -118,9 +116,7 @@ func TestWatchErrorKeepsItsType(t *testing.T) {
 			of := schema.GroupResource{Resource: "pods"}
 			api.Inject(informertest.Fault{Verb: informertest.List, Resource: of, Code: c.code})
 			i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 			errs := make(chan error, 1)
 			if err := p.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {

@@ -27,17 +27,13 @@ func TestWaitForReadsOwnWrites(t *testing.T) {
 		api.put("configmaps", "a", "one", nil)
 		rv := api.revision()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		if err := factory.WaitFor(ctx, configs(), rv); err != nil {
-			t.Fatal(err)
-		}
+		must(t, factory.WaitFor(ctx, configs(), rv))
 		o, found, err := i.GetStore().GetByKey("a/one")
 		if err != nil || !found || versionOf(o) != rv {
 			t.Fatalf("after WaitFor(%s): object %v (%t, %v)", rv, o, found, err)
 		}
 		api.delete("configmaps", "a", "one")
-		if err := factory.WaitFor(ctx, configs(), api.revision()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, factory.WaitFor(ctx, configs(), api.revision()))
 		if _, found, _ := i.GetStore().GetByKey("a/one"); found {
 			t.Fatal("after WaitFor of a deletion the object is there")
 		}
@@ -142,9 +138,7 @@ func TestWaitForAfterRollback(t *testing.T) {
 		api := newFakeAPI(t)
 		api.put("configmaps", "a", "one", nil)
 		factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		i := factory.ForResource(configs()).Informer()
 		stop := make(chan struct{})
 		defer factory.Shutdown()
@@ -155,9 +149,7 @@ func TestWaitForAfterRollback(t *testing.T) {
 			api.put("configmaps", "a", "one", nil)
 		}
 		api.put("configmaps", "a", "lost", nil)
-		if err := factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, factory.WaitFor(t.Context(), configs(), api.revision()))
 		api.Rollback(restored)
 		for found := true; found; { // until the informer has seen it
 			<-time.After(time.Minute)
@@ -166,9 +158,7 @@ func TestWaitForAfterRollback(t *testing.T) {
 		for range 5 {
 			api.put("configmaps", "a", "one", nil)
 			rv := api.revision()
-			if err := factory.WaitFor(t.Context(), configs(), rv); err != nil {
-				t.Fatal(err)
-			}
+			must(t, factory.WaitFor(t.Context(), configs(), rv))
 			if o, _, err := i.GetStore().GetByKey("a/one"); err != nil || versionOf(o) != rv {
 				t.Fatalf("after WaitFor(%s): object of %s, %v", rv, versionOf(o), err)
 			}

@@ -23,9 +23,7 @@ func TestInformerOfClientGo(t *testing.T) {
 		c.Put(config("a", "one", "1"))
 		c.Put(config("a", "two", "1"))
 		client, err := dynamic.NewForConfig(c.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resource := client.Resource(configs())
 		i := cache.NewSharedIndexInformer(&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

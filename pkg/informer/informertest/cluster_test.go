@@ -94,9 +94,7 @@ func run(t *testing.T, of schema.GroupVersionResource, o informer.Options, metad
 		c := informertest.New()
 		o.Logger = slog.New(slog.DiscardHandler)
 		factory, err := informer.NewFactory(c.Config(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := &follower{mirror: newMirror(), cluster: c, of: of, informer: factory.ForResource(of).Informer()}
 		if metadata {
 			factory.Stop(of)
@@ -119,9 +117,7 @@ func state(t *testing.T, objects []*unstructured.Unstructured) map[string]string
 	all := make(map[string]string)
 	for _, o := range objects {
 		key, err := cache.MetaNamespaceKeyFunc(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[key] = string(o.GetUID()) + " " + o.GetResourceVersion()
 	}
 	return all

@@ -22,6 +22,14 @@ import (
 	"github.com/informd/informd/pkg/informer/informertest"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // answer is what a request got.
 type answer struct {
 	io.Reader
@@ -34,14 +42,10 @@ type answer struct {
 func get(t *testing.T, c *informertest.Cluster, path, accept string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Config().Host+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Accept", accept)
 	got, err := (&http.Client{Transport: c}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { got.Body.Close() })
 	return answer{got.Body, got.StatusCode, got.Header.Get("Retry-After")}
 }
@@ -54,9 +58,7 @@ func body(t *testing.T, a answer) (o *unstructured.Unstructured, code int) {
 	if err == nil {
 		err = json.Unmarshal(text, &o.Object)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return o, a.code
 }
 
@@ -186,13 +188,9 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.Config().Host+"/api/v1/configmaps", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	posted, err := c.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer posted.Body.Close()
 	if posted.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("code %d for POST", posted.StatusCode)
@@ -306,13 +304,9 @@ func TestWatchEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Config().Host+"/api/v1/configmaps?watch=1&resourceVersion=103", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		open, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := c.Watches(configs().GroupResource()); n != 2 { // the first one is not closed yet
 			t.Errorf("%d watches, want two", n)
 		}

@@ -35,9 +35,7 @@ func destination(t *testing.T, change func(c *sinkexec.Config)) *sinktest.Destin
 	c, dir := handler(t, change)
 	write := func(t *testing.T, name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {

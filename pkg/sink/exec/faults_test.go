@@ -18,6 +18,14 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // patience is far above what any step takes.
 const patience = 30 * time.Second
 
@@ -319,9 +327,7 @@ func TestEnvironment(t *testing.T) {
 	defer shut(t, s)
 	deliver(t, s, sinktest.Events(1))
 	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")

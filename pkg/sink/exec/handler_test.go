@@ -156,9 +156,7 @@ func options(t *testing.T, change func(c *sinkexec.Config), command ...string) *
 func open(t *testing.T, c *sinkexec.Config, env sink.Env) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -182,8 +180,6 @@ func records(t *testing.T, dir string) []sinktest.Record {
 func started(t *testing.T, dir string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, pids))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Fields(string(text))
 }

@@ -93,9 +93,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 	deliver(t, s, events)
 	shut(t, s)
 	written, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(written), string(rendered)); diff != "" {
 		t.Errorf("-written +rendered:\n%s", diff)
 	}

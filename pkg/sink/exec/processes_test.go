@@ -35,9 +35,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 			}
 			shut(t, s)
 			text, err := os.ReadFile(list)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if n := len(strings.Fields(string(text))); n < 6 {
 				t.Errorf("%d processes only", n)
 			}
@@ -70,9 +68,7 @@ func TestInformdKilled(t *testing.T) {
 	dir := t.TempDir()
 	informd := exec.CommandContext(t.Context(), os.Args[0])
 	informd.Env = append(os.Environ(), "EXEC_TEST_PROGRAM=informd", "EXEC_TEST_DIR="+dir)
-	if err := informd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, informd.Start())
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !present(filepath.Join(dir, pids)); <-tick.C {
@@ -80,9 +76,7 @@ func TestInformdKilled(t *testing.T) {
 			t.Fatal("no program was started")
 		}
 	}
-	if err := informd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, informd.Process.Signal(syscall.SIGKILL))
 	_ = informd.Wait() // killed
 	for _, pid := range started(t, dir) {
 		awaitGone(t, pid)

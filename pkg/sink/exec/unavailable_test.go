@@ -35,18 +35,14 @@ func TestProgramThatCannotWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "handler.sh")
 			save := func(text string) {
-				if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(script, []byte(text), 0o600))
 			}
 			save("exec cat >/dev/null")
 			s := open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", script), sinktest.Env(t))
 			defer shut(t, s)
 			deliver(t, s, sinktest.Events(3))
 			if save(c.script); c.script == "" {
-				if err := os.Remove(script); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(script))
 			}
 			for _, events := range [][]int{{1, 100}, {30, 100}, {1, 1 << 20}} {
 				n, err := write(t, s, sinktest.Big(events[0], events[1]))

@@ -36,9 +36,7 @@ func pack(t *testing.T, suffix, text string) string {
 		}
 	}
 	_, err := io.WriteString(w, text)
-	if err := errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, w.Close()))
 	return packed.String()
 }
 
@@ -78,9 +76,7 @@ func wantUnpacked(t *testing.T, path string, want map[string]string) {
 	defer poll.Stop()
 	for {
 		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all := map[string]string{}
 		for _, name := range names {
 			text, err := os.ReadFile(name)
@@ -107,9 +103,7 @@ func TestOlderFilesAreCompressed(t *testing.T) {
 			path := newPath(t)
 			events := sinktest.Events(5)
 			write(t, path, lines(events[:1]))
-			if err := os.Chmod(path, 0o640); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(path, 0o640))
 			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
 			defer closeSink(t, s)
 			mustWrite(t, s, events[1:2])
@@ -186,9 +180,7 @@ func TestRotationOfMixedFiles(t *testing.T) {
 func TestCompressionThatFails(t *testing.T) {
 	path := newPath(t)
 	inTheWay := filepath.Join(path+".1.gz", "in the way")
-	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(inTheWay, 0o700))
 	write(t, path+".1", lines(sinktest.Events(1)))
 	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	mustWrite(t, s, sinktest.Events(3))
@@ -196,9 +188,7 @@ func TestCompressionThatFails(t *testing.T) {
 	if got := read(t, path+".1"); got != lines(sinktest.Events(1)) {
 		t.Errorf("the older file holds %q", got)
 	}
-	if err := os.RemoveAll(path + ".1.gz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(path+".1.gz"))
 	s = openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	defer closeSink(t, s)
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
@@ -210,13 +200,9 @@ func TestCompressionBesideALock(t *testing.T) {
 	path := newPath(t)
 	write(t, path+".1", lines(sinktest.Events(1)))
 	reader, err := os.Open(path + ".1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close() //nolint:errcheck // nothing was written
-	if err := syscall.Flock(int(reader.Fd()), syscall.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Flock(int(reader.Fd()), syscall.LOCK_SH))
 	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	defer closeSink(t, s)
 	wantUnpacked(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1.gz": lines(sinktest.Events(1))})

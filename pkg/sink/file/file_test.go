@@ -17,6 +17,14 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config(path string) *file.Config {
@@ -31,9 +39,7 @@ func newPath(t *testing.T) string {
 func openSink(t *testing.T, c *file.Config) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -54,9 +60,7 @@ func mustWrite(t *testing.T, s sink.Sink, events []event.Event) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -110,9 +114,7 @@ func destination(c *file.Config) *sinktest.Destination {
 		Received: func(t *testing.T) []sinktest.Record {
 			t.Helper()
 			all, err := sinktest.FromLines([]byte(everything(t, c)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return all
 		},
 		Break: func(t *testing.T, after int) {
@@ -135,16 +137,12 @@ func TestOpenRefuses(t *testing.T) {
 		"directory":         {func(_ *testing.T, path string) string { return filepath.Dir(path) }, "the path is a directory"},
 		"link": {func(t *testing.T, path string) string {
 			t.Helper()
-			if err := os.Symlink("elsewhere", path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink("elsewhere", path))
 			return path
 		}, "symbolic link"},
 		"pipe that nobody reads": {func(t *testing.T, path string) string {
 			t.Helper()
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(path, 0o600))
 			return path
 		}, "not a regular file"},
 		"device": {func(*testing.T, string) string { return os.DevNull }, "not a regular file"},
@@ -180,9 +178,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // One file in other words is the same file.
@@ -259,9 +255,7 @@ func TestFileMode(t *testing.T) {
 	path := newPath(t)
 	closeSink(t, openSink(t, config(path)))
 	wantMode(t, path, 0o600)
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o640))
 	closeSink(t, openSink(t, config(path)))
 	wantMode(t, path, 0o640)
 }
@@ -269,9 +263,7 @@ func TestFileMode(t *testing.T) {
 func wantMode(t *testing.T, path string, want os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Mode().Perm() != want {
 		t.Errorf("mode %v, want %v", info.Mode().Perm(), want)
 	}

@@ -21,9 +21,7 @@ import (
 func files(t *testing.T, path string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		all[e.Name()] = read(t, filepath.Join(filepath.Dir(path), e.Name()))
@@ -134,9 +132,7 @@ func TestArchivesOfLogrotateStay(t *testing.T) {
 
 func TestRotationThatFails(t *testing.T) {
 	path := newPath(t)
-	if err := os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
 	events := sinktest.Events(2)
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 2})
 	defer closeSink(t, s)
@@ -147,9 +143,7 @@ func TestRotationThatFails(t *testing.T) {
 		}
 		events = events[n:]
 	}
-	if err := os.RemoveAll(path + ".1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(path+".1"))
 	mustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events), "events.ndjson.1": lines(sinktest.Events(1))})
 }
@@ -182,9 +176,7 @@ func TestOtherProgramsAtWork(t *testing.T) {
 			s := openSink(t, config(path))
 			defer closeSink(t, s)
 			mustWrite(t, s, events[:3])
-			if err := c.act(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.act(path))
 			mustWrite(t, s, events[3:])
 			wantFiles(t, path, c.want)
 			if second, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil {
@@ -340,9 +332,7 @@ func BenchmarkWrite(b *testing.B) {
 			events := sinktest.Big(size, 8500) // as large as a Pod
 			c := &file.Config{Path: filepath.Join(b.TempDir(), "events.ndjson"), MaxBytes: 100 * sink.MiB, MaxFiles: 2}
 			s, err := c.Open(b.Context(), sink.Env{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			b.SetBytes(int64(len(lines(events))))
 			for b.Loop() {
 				if _, err := s.Write(b.Context(), events); err != nil {
@@ -350,9 +340,7 @@ func BenchmarkWrite(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "events/s")
-			if err := s.Close(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			must(b, s.Close(b.Context()))
 		})
 	}
 }

@@ -70,9 +70,7 @@ func TestValidate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := kafka.Driver().New()
-			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()))
 			keys := sinktest.Problems(t, c, canary)
 			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems about (-want +got):\n%s", diff)

@@ -109,9 +109,7 @@ func destination(m *moods, breaks func(m *moods), change func(c *kafka.Config)) 
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
 			s, err := config(t, m.cluster, change).Open(t.Context(), sinktest.Env(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s
 		},
 		Received: func(t *testing.T) []sinktest.Record {
@@ -126,9 +124,7 @@ func destination(m *moods, breaks func(m *moods), change func(c *kafka.Config)) 
 					continue
 				}
 				read, err := sinktest.FromJSON(r.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				all = append(all, read)
 			}
 			return all

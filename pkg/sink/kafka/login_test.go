@@ -22,9 +22,7 @@ import (
 
 func writeFile(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // TestLogin: each mechanism, with the right password and with others.
@@ -43,9 +41,7 @@ func TestLogin(t *testing.T) {
 			wantError(t, s, events, "check auth") // kfake only closes the connection
 			writeFile(t, file, password+"\n")     // read anew for every connection
 			sinktest.MustWrite(t, s, events)
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(file))
 			sinktest.MustWrite(t, s, events) // connections live on
 			s = sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, Password: sink.NewSecret(password)}
@@ -120,9 +116,7 @@ func TestTLS(t *testing.T) {
 	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, "broker"), host)
 	otherCert, otherKey := sinktest.Certificate(t, filepath.Join(dir, "informd"), "informd")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clients := x509.NewCertPool()
 	trusted, err := os.ReadFile(otherCert)
 	if err != nil || !clients.AppendCertsFromPEM(trusted) {
@@ -162,9 +156,7 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("to brokers without", func(t *testing.T) {
 		plain, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() {
 			if err := plain.Close(); err != nil {
 				t.Error(err)

@@ -140,9 +140,7 @@ func TestMissingTopic(t *testing.T) {
 		t.Fatalf("Write = %d, %v, want %d and an error that passes", n, err, last)
 	}
 	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or remove create: false")
-	if err := cluster.CreateTopic("k8s.nodes", 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.CreateTopic("k8s.nodes", 1, nil))
 	sinktest.MustWrite(t, s, events[n:])
 }
 

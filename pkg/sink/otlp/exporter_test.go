@@ -129,13 +129,9 @@ func TestDistrust(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	details := func(delay time.Duration) string {
 		info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw, err := proto.Marshal(&status.Status{Code: 8, Details: []*anypb.Any{info}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return base64.StdEncoding.EncodeToString(raw)
 	}
 	for name, tt := range map[string]struct {
@@ -212,9 +208,7 @@ func TestWarnings(t *testing.T) {
 	env := sinktest.Env(t)
 	env.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s, err := config(t, e.URL, nil).Open(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 5 {
 		if n, _, err := write(t, s, sinktest.Events(1)); n != 1 {
 			t.Fatal(err)
@@ -281,9 +275,7 @@ func TestMaxRequestBytes(t *testing.T) {
 // TestRequest: where a request goes, over which protocol, and with which headers, with TLS.
 func TestRequest(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	for name, tt := range map[string]struct {
 		change      func(c *otlp.Config)
 		path, proto string

@@ -22,6 +22,14 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 type request = endpointtest.Request
 
 // record is one log record with what it shares with others.

@@ -76,9 +76,7 @@ func TestForeignSuccess(t *testing.T) {
 			env := sinktest.Env(t)
 			env.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			s, err := config(t, e.URL, nil).Open(t.Context(), env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for range 3 {
 				if n, _, err := write(t, s, sinktest.Events(2)); n != 2 {
 					t.Fatal(err)
@@ -120,9 +118,7 @@ func TestWrongPort(t *testing.T) {
 	defer http1.Close()
 	http1.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := make(chan struct{})
 	go func() { // as servers of gRPC, which begin with their settings
 		defer close(served)

@@ -90,14 +90,10 @@ func TestPrettyGolden(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name)
 			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, got, 0o644))
 			}
 			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("-want +got, -update if it is meant:\n%s", diff)
 			}
@@ -147,13 +143,9 @@ func TestPrettyThroughTheSink(t *testing.T) {
 
 func TestColourful(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as terminals are
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = device.Close(); _ = file.Close() })
 	for name, c := range map[string]struct {
 		out  *os.File

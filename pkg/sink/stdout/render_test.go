@@ -20,19 +20,13 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 			env, config := sinktest.Env(t), &stdout.Config{Format: format}
 			env.Stdout = &out
 			s, err := config.Open(t.Context(), env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := s.Write(t.Context(), []event.Event{e}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close(t.Context()))
 			got, err := config.Render(env, &e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(out.String(), string(got.Body)); diff != "" {
 				t.Errorf("%s of %s (-written +rendered):\n%s", format, e.ID, diff)
 			}

@@ -76,9 +76,7 @@ func TestValidate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := webhook.Driver().New()
-			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()))
 			var keys []string
 			for _, p := range c.Validate() {
 				keys = append(keys, p.Key)
@@ -173,21 +171,15 @@ func TestServerName(t *testing.T) {
 func writePair(t *testing.T, certFile, keyFile, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }

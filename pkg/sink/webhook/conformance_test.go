@@ -29,9 +29,7 @@ func TestConformance(t *testing.T) {
 						c.Timeout = 20 * time.Second
 						change(c)
 					}).Open(t.Context(), sinktest.Env(t))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return s
 				},
 				Records: records,

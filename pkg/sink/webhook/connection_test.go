@@ -31,9 +31,7 @@ type relay struct {
 func startRelay(t *testing.T, to string) *relay {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &relay{listener: listener, to: to}
 	r.running.Go(func() { r.accept(t) })
 	t.Cleanup(func() {
@@ -185,9 +183,7 @@ func TestConnectionsClosedAtOnce(t *testing.T) {
 func TestUnfinishedHandshake(t *testing.T) {
 	const attempts = 20
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var accepted, ended atomic.Int64
 	over := make(chan struct{}, 1000)
 	var running sync.WaitGroup

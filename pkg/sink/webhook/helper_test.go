@@ -16,6 +16,14 @@ import (
 	"github.com/informd/informd/pkg/sink/webhook"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 type request = endpointtest.Request
 
 // serve starts an endpoint that behaves so, or accepts everything.
@@ -49,9 +57,7 @@ func decode(t *testing.T, r request) []sinktest.Record {
 	t.Helper()
 	if r.Header.Get("Ce-Id") != "" {
 		record, err := sinktest.FromHeaders(r.Header, r.Plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return []sinktest.Record{record}
 	}
 	var parts []json.RawMessage
@@ -59,18 +65,14 @@ func decode(t *testing.T, r request) []sinktest.Record {
 	case event.ContentTypeJSON:
 		parts = append(parts, r.Plain)
 	case event.ContentTypeBatch:
-		if err := json.Unmarshal(r.Plain, &parts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(r.Plain, &parts))
 	default:
 		t.Fatalf("content type %q", contentType)
 	}
 	var all []sinktest.Record
 	for _, part := range parts {
 		record, err := sinktest.FromJSON(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, record)
 	}
 	return all
@@ -127,9 +129,7 @@ func short(c *webhook.Config) { c.Timeout = 150 * time.Millisecond }
 
 func writeFile(t *testing.T, file string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, content, 0o600))
 }
 
 // wantError holds err to be of a kind, and to say the words.

@@ -51,9 +51,7 @@ func (d *Informd) DiskUse() (bytes int64) {
 		}
 		return nil
 	})
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, err)
 	return bytes
 }
 
@@ -157,9 +155,7 @@ func (d *Informd) ConfigStatus() ConfigStatus {
 	if err == nil {
 		err = json.Unmarshal(body, &s)
 	}
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, err)
 	return s.Config
 }
 
@@ -167,9 +163,7 @@ func (d *Informd) ConfigStatus() ConfigStatus {
 func (d *Informd) Metrics() map[string]float64 {
 	d.T.Helper()
 	body, _, err := d.Get("/metrics")
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, err)
 	all := make(map[string]float64)
 	for line := range strings.Lines(string(body)) {
 		name, value, found := strings.Cut(strings.TrimSpace(line), "} ")

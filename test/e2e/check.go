@@ -298,9 +298,7 @@ func (s *streamCheck) againstLedger() {
 func (s *streamCheck) againstCluster(client dynamic.Interface) {
 	s.t.Helper()
 	list, err := client.Resource(s.kind.GVR).Namespace(s.kind.Namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	Must(s.t, err)
 	want := make(map[string]any)
 	for _, o := range list.Items {
 		o.SetManagedFields(nil)
@@ -330,9 +328,7 @@ func (s *streamCheck) againstCluster(client dynamic.Interface) {
 func Normal(t *testing.T, v any) any {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	var out any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

@@ -33,9 +33,7 @@ func RunInformd(t *testing.T, args ...string) (stdout, stderr string, code int) 
 func WriteFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -133,17 +131,13 @@ func (d *Informd) CheckAllowed() {
 func (d *Informd) Reload() int {
 	d.T.Helper()
 	request, err := http.NewRequestWithContext(d.T.Context(), http.MethodPost, "http://informd/reload", nil)
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, err)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", d.Socket())
 	}
 	client := &http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	response, err := client.Do(request)
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, err)
 	defer response.Body.Close()
 	return response.StatusCode
 }

@@ -19,9 +19,7 @@ type ConfigFile struct {
 func MountConfig(t *testing.T, d *Informd) (*ConfigFile, string) {
 	t.Helper()
 	text, err := os.ReadFile(d.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	f := &ConfigFile{t: t, Dir: t.TempDir()}
 	f.Swap(string(text))
 	d.Config = filepath.Join(f.Dir, "config.yaml")
@@ -29,18 +27,10 @@ func MountConfig(t *testing.T, d *Informd) (*ConfigFile, string) {
 	return f, string(text)
 }
 
-// Must fails the test with an error.
-func (f *ConfigFile) Must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 // Link makes config.yaml point into ..data.
 func (f *ConfigFile) Link() {
 	f.t.Helper()
-	f.Must(os.Symlink(filepath.Join("..data", "config.yaml"), filepath.Join(f.Dir, "config.yaml")))
+	Must(f.t, os.Symlink(filepath.Join("..data", "config.yaml"), filepath.Join(f.Dir, "config.yaml")))
 }
 
 // Swap replaces the content at once.
@@ -49,17 +39,17 @@ func (f *ConfigFile) Swap(text string) {
 	old, _ := os.Readlink(filepath.Join(f.Dir, "..data")) // none at first
 	f.versions++
 	name := fmt.Sprintf("..v%d", f.versions)
-	f.Must(os.Mkdir(filepath.Join(f.Dir, name), 0o700))
-	f.Must(os.WriteFile(filepath.Join(f.Dir, name, "config.yaml"), []byte(text), 0o600))
-	f.Must(os.Symlink(name, filepath.Join(f.Dir, "..tmp")))
-	f.Must(os.Rename(filepath.Join(f.Dir, "..tmp"), filepath.Join(f.Dir, "..data")))
+	Must(f.t, os.Mkdir(filepath.Join(f.Dir, name), 0o700))
+	Must(f.t, os.WriteFile(filepath.Join(f.Dir, name, "config.yaml"), []byte(text), 0o600))
+	Must(f.t, os.Symlink(name, filepath.Join(f.Dir, "..tmp")))
+	Must(f.t, os.Rename(filepath.Join(f.Dir, "..tmp"), filepath.Join(f.Dir, "..data")))
 	if old != "" {
-		f.Must(os.RemoveAll(filepath.Join(f.Dir, old)))
+		Must(f.t, os.RemoveAll(filepath.Join(f.Dir, old)))
 	}
 }
 
 // Write replaces the content piece by piece, as an editor may.
 func (f *ConfigFile) Write(text string) {
 	f.t.Helper()
-	f.Must(os.WriteFile(filepath.Join(f.Dir, "..data", "config.yaml"), []byte(text), 0o600))
+	Must(f.t, os.WriteFile(filepath.Join(f.Dir, "..data", "config.yaml"), []byte(text), 0o600))
 }

@@ -122,9 +122,7 @@ func EditDefinition(t *testing.T, client dynamic.Interface, k Kind, change func(
 		_, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 }
 
 // Outage begins one: what was delivered so far.
@@ -151,9 +149,7 @@ func (r *CRDRig) Finish(o Outage, c Claim) {
 	r.CaughtUp()
 	r.Informd.WaitForLive(1)
 	revision, err := r.cluster.Revision(r.T.Context())
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	Must(r.T, err)
 	o.After = uint64(revision)
 	c.Outages, c.LastStates = []Outage{o}, true
 	r.T.Logf("%d events, %d gaps", len(r.Records()), Count(r.Records(), "gap"))

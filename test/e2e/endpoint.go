@@ -183,9 +183,7 @@ func (e *Endpoint) addMessage(subject string, headers nats.Header, body []byte) 
 func (e *Endpoint) readLines(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer file.Close() //nolint:errcheck // nothing was written
 	e.readFrom(t, file)
 }
@@ -228,35 +226,27 @@ func serveHTTP(t *testing.T, take func(header http.Header, body []byte)) string 
 func (e *Endpoint) subscribe(t *testing.T, server, prefix string) {
 	t.Helper()
 	nc, err := nats.Connect(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(nc.Close)
 	s, err := nc.Subscribe(prefix+".>", func(m *nats.Msg) { e.addMessage(m.Subject, m.Header, m.Data) })
 	if err == nil {
 		err = errors.Join(s.SetPendingLimits(-1, -1), nc.Flush())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 }
 
 // startBroker runs a Kafka broker and returns its address. take gets each record.
 func startBroker(t *testing.T, take func(key string, headers map[string][]byte, value []byte)) string {
 	t.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(broker.Close)
 	const newTopics = 200 * time.Millisecond // how often the reader looks for topics that were made since
 	reader, err := kgo.NewClient(
 		kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*"), kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(newTopics/2), kgo.MetadataMaxAge(newTopics), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var reading sync.WaitGroup
 	reading.Go(func() {

@@ -91,9 +91,7 @@ func (r *FaultRig) Cut() Outage {
 func (r *FaultRig) Restore(o *Outage) {
 	r.T.Helper()
 	revision, err := r.Cluster.Revision(r.T.Context())
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	Must(r.T, err)
 	o.After = uint64(revision)
 }
 
@@ -163,13 +161,9 @@ func (r *FaultRig) Resumed(n int) {
 // was given, and starts it.
 func (r *FaultRig) RestartAPIServer(do func()) {
 	r.T.Helper()
-	if err := r.Cluster.APIServer(0).Kill(); err != nil {
-		r.T.Fatal(err)
-	}
+	Must(r.T, r.Cluster.APIServer(0).Kill())
 	do()
-	if err := r.Cluster.APIServer(0).Start(r.T.Context()); err != nil {
-		r.T.Fatal(err)
-	}
+	Must(r.T, r.Cluster.APIServer(0).Start(r.T.Context()))
 }
 
 // Compact takes etcd's own history away.

@@ -111,9 +111,7 @@ func (d *Informd) Configure(s Setup) {
 	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n%s%s\nadmin: {listen: %q, socket: %q%s}\n%s\n",
 		kubernetes, indent(s.Resources), journal, file, indent(s.Sinks), d.Admin, d.Socket(), s.Admin, more)
 	d.Config = filepath.Join(d.Dir, "config.yaml")
-	if err := os.WriteFile(d.Config, []byte(config), 0o600); err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, os.WriteFile(d.Config, []byte(config), 0o600))
 }
 
 // Socket is where the commands ask.
@@ -148,9 +146,7 @@ func (d *Informd) Start() {
 // Kill ends informd as kill -9 does.
 func (d *Informd) Kill() {
 	d.T.Helper()
-	if err := d.Cmd.Process.Kill(); err != nil {
-		d.T.Fatal(err)
-	}
+	Must(d.T, d.Cmd.Process.Kill())
 	<-d.Exited
 }
 

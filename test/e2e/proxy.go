@@ -149,9 +149,7 @@ func StartBalancer(t *testing.T, apis ...*rest.Config) *Proxy {
 	p.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{"token":%q}}]}`,
 		p.server.URL, api.BearerToken)
-	if err := os.WriteFile(p.Kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(p.Kubeconfig, []byte(config), 0o600))
 	return p
 }
 

@@ -55,9 +55,7 @@ func Apply(t *testing.T, client dynamic.Interface, fields map[string]any, apiVer
 	o.SetAPIVersion(apiVersion)
 	o.SetName(name)
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	resource := client.Resource(gv.WithResource(strings.ToLower(o.GetKind()) + "s"))
 	_, err = resource.Namespace(o.GetNamespace()).Create(t.Context(), o, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -74,9 +72,7 @@ func ApplyAll(t *testing.T, client dynamic.Interface, stream string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		Apply(t, client, o.Object, o.GetAPIVersion(), o.GetName())
 	}
 }

@@ -55,9 +55,7 @@ func (f *EventFile) Read(t *testing.T, path string) []Record {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer file.Close() //nolint:errcheck // nothing was written
 	if info, err := file.Stat(); err != nil || info.Size() < f.offset {
 		t.Fatalf("%s was cut below what had been read (%d bytes): %v", path, f.offset, err)

@@ -81,9 +81,7 @@ func storeAccounts(t *testing.T, c *cluster.Cluster, objects, namespaces int) (e
 	for i := range names {
 		names[i] = fmt.Sprint("many-", i)
 		namespace := map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata(names[i], ""), "status": map[string]any{"phase": "Active"}}
-		if err := put(t.Context(), "/registry/namespaces/"+names[i], namespace); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, put(t.Context(), "/registry/namespaces/"+names[i], namespace))
 	}
 	InParallel(t, objects, func(ctx context.Context, i int) error {
 		namespace, name := names[i%namespaces], fmt.Sprint("object-", i)

@@ -34,20 +34,14 @@ func BusSink(url string) string {
 func StreamEnd(t *testing.T, url, stream string) uint64 {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.Timeout(Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	s, err := js.Stream(ctx, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return s.CachedInfo().State.LastSeq
 }
 
@@ -55,14 +49,10 @@ func StreamEnd(t *testing.T, url, stream string) uint64 {
 func DeleteStream(t *testing.T, url, stream string) {
 	t.Helper()
 	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	if err := js.DeleteStream(t.Context(), stream); err != nil {
 		t.Fatalf("delete stream %s: %v", stream, err)
 	}
@@ -85,42 +75,28 @@ func ReadStream(t *testing.T, serverURL, stream string) (records []Record) {
 func readMessages(t *testing.T, serverURL, stream string) (messages []jetstream.Msg) {
 	t.Helper()
 	nc, err := nats.Connect(serverURL, nats.Timeout(Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	s, err := js.Stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil // the sink is not open yet
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	info, err := s.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	consumer, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	for uint64(len(messages)) < info.State.Msgs {
 		batch, err := consumer.Fetch(min(500, int(info.State.Msgs)-len(messages)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		for m := range batch.Messages() {
 			messages = append(messages, m)
 		}
-		if err := batch.Error(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, batch.Error())
 	}
 	return messages
 }
@@ -130,16 +106,12 @@ func decodeMessage(t *testing.T, m jetstream.Msg) Record {
 	t.Helper()
 	h := func(name string) string {
 		value, err := url.PathUnescape(m.Headers().Get("ce-" + name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		return value
 	}
 	number := func(name string) uint64 {
 		n, err := strconv.ParseUint("0"+h(name), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		return n
 	}
 	r := Record{

@@ -17,30 +17,35 @@ const (
 	QuietFor = 8 * time.Second
 )
 
-// WaitAtOnce is Eventually, with little time between two looks. It returns when it
-// was so.
-func WaitAtOnce(t *testing.T, what string, ok func() bool) time.Time {
-	t.Helper()
-	end := time.Now().Add(Patience)
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, Patience)
-		}
-		<-poll.C
-	}
-	return time.Now()
-}
-
 // Patience is how long a test waits for what must happen.
 const Patience = 2 * time.Minute
+
+// Must ends a test that an error leaves nothing to check in.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
 
 // Eventually waits until ok holds, and fails the test after patience.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
+	poll(t, 100*time.Millisecond, what, ok)
+}
+
+// WaitAtOnce is Eventually, with little time between two looks. It returns when it
+// was so.
+func WaitAtOnce(t *testing.T, what string, ok func() bool) time.Time {
+	t.Helper()
+	poll(t, 10*time.Millisecond, what, ok)
+	return time.Now()
+}
+
+func poll(t *testing.T, pause time.Duration, what string, ok func() bool) {
+	t.Helper()
 	end := time.Now().Add(Patience)
-	poll := time.NewTicker(100 * time.Millisecond)
+	poll := time.NewTicker(pause)
 	defer poll.Stop()
 	for !ok() {
 		if time.Now().After(end) {
@@ -55,9 +60,7 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := proc.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(port.Release)
 	return port.Address()
 }

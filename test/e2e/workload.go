@@ -295,9 +295,7 @@ func NewWriter(client dynamic.Interface, k Kind, l *Ledger, seed uint64) *Writer
 func (w *Writer) Adopt(t *testing.T) {
 	t.Helper()
 	list, err := w.client.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	for _, o := range list.Items {
 		w.Alive[o.GetName()] = o.GetUID()
 		w.N += 1000 // so that every update changes something

@@ -39,9 +39,7 @@ func TestOneBadResourceAndOneDeadSinkHurtNobody(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("limited")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	e2e.AllowConfigMaps(t, client, "limited")
 	kinds := []e2e.Kind{e2e.ConfigMapKind()}
 	l := e2e.NewLedger()
@@ -109,9 +107,7 @@ func TestSignals(t *testing.T) {
 	d = e2e.StartInformd(t, c.Kubeconfig(), "- {resource: namespaces}",
 		fmt.Sprintf(`- {name: dead, type: nats, servers: "nats://%s"}`, e2e.FreeAddress(t)))
 	d.WaitForSync(1)
-	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, d.Cmd.Process.Signal(syscall.SIGTERM))
 	e2e.Eventually(t, "draining", func() bool { return strings.Contains(d.Stderr.String(), "stopping") })
 	select {
 	case <-d.Exited:
@@ -119,9 +115,7 @@ func TestSignals(t *testing.T) {
 	default:
 	}
 	began := time.Now()
-	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, d.Cmd.Process.Signal(syscall.SIGTERM))
 	<-d.Exited
 	if code := d.Cmd.ProcessState.ExitCode(); code != 1 || time.Since(began) > 10*time.Second {
 		t.Errorf("exit %d after %v", code, time.Since(began))

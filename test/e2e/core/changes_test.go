@@ -60,9 +60,7 @@ func TestChangesLeadToTheObjects(t *testing.T) {
 	if err := c.APIServer(0).Kill(); err != nil { // and with it what it remembers
 		t.Fatal(err)
 	}
-	if err := c.APIServer(0).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.APIServer(0).Start(t.Context()))
 	write(20)
 	d.Start()
 	d.WaitForLive(len(kinds))
@@ -73,9 +71,7 @@ func TestChangesLeadToTheObjects(t *testing.T) {
 	rebuilt := rebuild(t, records)
 	for _, k := range kinds {
 		list, err := client.Resource(k.GVR).Namespace(k.Namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		if len(list.Items) == 0 {
 			t.Errorf("there are no %s at the end", k.GVR.Resource)
 		}
@@ -111,9 +107,7 @@ func rebuild(t *testing.T, records []e2e.Record) map[string]json.RawMessage {
 				Patch   json.RawMessage
 			}
 		}
-		if err := json.Unmarshal([]byte(r.Raw), &told); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, json.Unmarshal([]byte(r.Raw), &told))
 		switch {
 		case r.Control():
 			continue

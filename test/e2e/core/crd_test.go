@@ -18,9 +18,7 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("limited")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	k := e2e.CustomKind("gadgets", false)
 	e2e.Allow(t, client, "limited", k.GVR.Group, k.GVR.Resource)
 	d := e2e.StartInformd(t, user.Kubeconfig(), e2e.Entries(k), "")

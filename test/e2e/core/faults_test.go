@@ -96,9 +96,7 @@ func TestMalformedObject(t *testing.T) {
 	})
 	w := e2e.NewWriter(r.Client, e2e.ConfigMapKind(), e2e.NewLedger(), 7)
 	w.Kind.Fields = func(int) map[string]any { return map[string]any{"data": map[string]any{"poison": "x"}} }
-	if err := w.Create(t.Context(), "poisoned"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "poisoned"))
 	e2e.Eventually(t, "rejected object shows", func() bool {
 		body, _, err := r.Informd.Get("/metrics")
 		return err == nil && strings.Contains(string(body), `informd_target_rejected_total{target="core/configmaps@default"} 1`)

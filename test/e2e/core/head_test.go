@@ -48,17 +48,11 @@ func listsNoObject(k e2e.Kind, t *testing.T, client dynamic.Interface) {
 		o.SetGroupVersionKind(k.GVR.GroupVersion().WithKind(k.Kind))
 		o.SetName(fmt.Sprint("head-", i))
 		written, err := client.Resource(k.GVR).Namespace(k.Namespace).Create(t.Context(), o, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		l, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{Limit: 1, FieldSelector: fields})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		at, err := strconv.ParseUint(written.GetResourceVersion(), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		head, err := strconv.ParseUint(l.GetResourceVersion(), 10, 64)
 		if err != nil || head < at || len(l.Items) > 0 {
 			t.Errorf("revision %d with %d objects after a write at %d: %v", head, len(l.Items), at, err)

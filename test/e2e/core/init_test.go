@@ -19,9 +19,7 @@ func TestInit(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: user.Kubeconfig(), Resources: "- {resource: pods}"})
 	d.Config = filepath.Join(d.Dir, "init.yaml")
 	t.Setenv("KUBECONFIG", c.Kubeconfig())
@@ -48,9 +46,7 @@ func TestInit(t *testing.T) {
 	})
 	d.Start()
 	d.WaitForLive(2)
-	if err := e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "after-init"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "after-init"))
 	e2e.Eventually(t, "the event on standard output", func() bool { return strings.Contains(d.Stdout.String(), "after-init") })
 	took := time.Since(began)
 	t.Logf("from init to the first event: %v", took.Round(time.Millisecond))

@@ -24,19 +24,13 @@ func TestObjectTooLargeForASink(t *testing.T) {
 	d.WaitForSync(1)
 	w := e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1)
 	usual := w.Kind.Fields
-	if err := w.Create(t.Context(), "before"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "before"))
 	w.Kind.Fields = func(int) map[string]any {
 		return map[string]any{"data": map[string]any{"large": strings.Repeat("x", 1_000_000), "larger": strings.Repeat("\\", 40_000)}}
 	}
-	if err := w.Create(t.Context(), "large"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "large"))
 	w.Kind.Fields = usual
-	if err := w.Create(t.Context(), "after"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "after"))
 	e2e.Eventually(t, "file complete", func() bool { return e2e.Complete([]e2e.Kind{w.Kind}, d.Records(), w.Ledger) })
 	e2e.Check(t, w.Kind, d.Records(), w.Ledger, client, e2e.Claim{})
 	var names []string

@@ -83,9 +83,7 @@ func shippedRules(t *testing.T) rules {
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, &r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	return r
 }
 
@@ -95,9 +93,7 @@ func prometheusTool(t *testing.T, name string) string {
 	tools := os.Getenv("TOOLS") // make exports it
 	if tools == "" {
 		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		tools = filepath.Join(cache, "informd-tools")
 	}
 	path := filepath.Join(tools, "prometheus-debian", "usr", "bin", name)
@@ -112,9 +108,7 @@ func prometheusTool(t *testing.T, name string) string {
 func TestEachAlertFiresAndEnds(t *testing.T) {
 	cases := alertCases()
 	path, err := filepath.Abs(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	for _, group := range shippedRules(t).Groups {
 		for _, rule := range group.Rules {
 			t.Run(rule.Alert, func(t *testing.T) {
@@ -135,9 +129,7 @@ func TestEachAlertFiresAndEnds(t *testing.T) {
 						"promql_expr_test": []map[string]any{expect("1m", 0), expect(c.fires, 1), expect(c.ends, 0)},
 					}},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				e2e.Must(t, err)
 				file := e2e.WriteFile(t, "alert.yaml", string(text))
 				if out, err := exec.CommandContext(t.Context(), prometheusTool(t, "promtool"), "test", "rules", file).CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
@@ -166,9 +158,7 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 		}
 	}
 	text, err := yaml.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	config := fmt.Sprintf(`{global: {scrape_interval: 1s, evaluation_interval: 1s}, rule_files: [%q], scrape_configs: [{job_name: informd, static_configs: [{targets: [%q]}]}]}`,
 		e2e.WriteFile(t, "rules.yaml", string(text)), target)
 	address := e2e.FreeAddress(t)
@@ -177,9 +167,7 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), prometheusTool(t, "prometheus"), "--config.file="+e2e.WriteFile(t, "prometheus.yaml", config),
 		"--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &log, &log, proc.TiedToParent()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // it was told to end
@@ -239,9 +227,7 @@ func (p *prometheus) firing() []string {
 			}
 		}
 	}
-	if err := p.get("/api/v1/alerts", &answer); err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, p.get("/api/v1/alerts", &answer))
 	names := make(map[string]bool)
 	for _, a := range answer.Data.Alerts {
 		if a.State == "firing" {
@@ -255,14 +241,10 @@ func (p *prometheus) firing() []string {
 func dashboardExprs(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/grafana-dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	for _, m := range regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`).FindAllSubmatch(text, -1) {
 		var expr string
-		if err := json.Unmarshal(m[1], &expr); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, json.Unmarshal(m[1], &expr))
 		all = append(all, strings.NewReplacer("$job", ".*", "$instance", ".*", "$__rate_interval", "1m").Replace(expr))
 	}
 	return all
@@ -299,9 +281,7 @@ func TestAlertsOfARunningInformd(t *testing.T) {
 		}
 	}
 	documented, err := os.ReadFile("../../../docs/metrics-and-alerts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	for _, expr := range exprs {
 		if _, err := p.query(expr); err != nil {
 			t.Errorf("%s: %v", expr, err)
@@ -317,22 +297,14 @@ func TestAlertsOfARunningInformd(t *testing.T) {
 
 	broken.Store(true)
 	writer := e2e.NewWriter(dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), e2e.ConfigMapKind(), e2e.NewLedger(), 1)
-	if err := writer.Create(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, writer.Create(t.Context(), "a"))
 	good, err := os.ReadFile(d.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(d.Config, append(good, "nonsense: true\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
+	e2e.Must(t, os.WriteFile(d.Config, append(good, "nonsense: true\n"...), 0o600))
 	e2e.Eventually(t, "alerts of the sink and of the config", func() bool {
 		return slices.Equal(p.firing(), []string{"InformdReloadFailed", "InformdSinkDown"})
 	})
 	broken.Store(false)
-	if err := os.WriteFile(d.Config, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.WriteFile(d.Config, good, 0o600))
 	e2e.Eventually(t, "no alert at the end", func() bool { return len(p.firing()) == 0 })
 }

@@ -31,9 +31,7 @@ func TestHandlerKilled(t *testing.T) {
 	r := e2e.NewRig(t)
 	dir := t.TempDir()
 	script, out := filepath.Join(dir, "handler.py"), filepath.Join(dir, "handled")
-	if err := os.WriteFile(script, []byte(appender), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.WriteFile(script, []byte(appender), 0o600))
 	s := r.Setup(e2e.LogJournal + e2e.LongHistory)
 	s.Sinks = fmt.Sprintf("- {name: handler, type: exec, command: [python3, %s, %s]}", script, out)
 	d := e2e.NewInformd(t, s)

@@ -28,9 +28,7 @@ func newTopicReader(t *testing.T, brokers *kafka.Cluster) *topicReader {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers.Addresses()...), kgo.ConsumeTopics(kafkaTopic),
 		kgo.DisableClientMetrics(), kgo.FetchMaxWait(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	t.Cleanup(client.Close)
 	return &topicReader{client: client, last: map[string]string{}}
 }
@@ -51,9 +49,7 @@ func (r *topicReader) records(t *testing.T) []e2e.Record {
 				return
 			}
 			event, err := e2e.DecodeEvent(bytes.NewReader(got.Value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, err)
 			r.all = append(r.all, event)
 			r.last[string(got.Key)] = event.ID
 		})
@@ -72,13 +68,9 @@ func breakBrokers(t *testing.T, brokers *kafka.Cluster, random *rand.Rand, durat
 		if kills {
 			fail, mend = b.Kill, func() error { return b.Start(t.Context()) }
 		}
-		if err := fail(); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, fail())
 		<-time.After(failsFor)
-		if err := mend(); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, mend())
 		e2e.Eventually(t, "all replicas are in sync", func() bool {
 			all, err := brokers.Partitions(t.Context(), kafkaTopic)
 			return err == nil && len(all) == 1 && len(all[0].ISR) == 3

@@ -194,9 +194,7 @@ func (w *contentWriter) create(row string, r limitRow) {
 	var o struct {
 		Metadata struct{ Name, Namespace, UID string }
 	}
-	if err := json.Unmarshal(answer, &o); err != nil {
-		w.t.Fatal(err)
-	}
+	e2e.Must(w.t, json.Unmarshal(answer, &o))
 	if o.Metadata.Name != r.name || r.uid != "" && o.Metadata.UID != r.uid {
 		w.t.Errorf("%s: the API server has name %.100q, uid %.100q", row, o.Metadata.Name, o.Metadata.UID)
 	}
@@ -248,14 +246,10 @@ func (w *contentWriter) post(k e2e.Kind, body []byte) (answer []byte, code int) 
 func (w *contentWriter) do(method, path string, body []byte) (answer []byte, code int) {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	e2e.Must(w.t, err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := w.client.Do(request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	e2e.Must(w.t, err)
 	defer response.Body.Close()
 	if answer, err = io.ReadAll(response.Body); err != nil {
 		w.t.Fatal(err)
@@ -270,9 +264,7 @@ func (w *contentWriter) inject(r limitRow) []byte {
 	o := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
 		"name": r.name, "namespace": "default", "uid": r.uid, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": map[string]any{"limits": "row"},
 	}}
-	if err := w.put(w.t.Context(), "/registry/configmaps/default/"+r.name, o); err != nil {
-		w.t.Fatal(err)
-	}
+	e2e.Must(w.t, w.put(w.t.Context(), "/registry/configmaps/default/"+r.name, o))
 	answer, code := w.do(http.MethodGet, pathOf(r.kind)+"/"+r.name, nil)
 	if code != http.StatusOK {
 		w.t.Fatalf("%s: %d %.300s", r.name, code, answer)

@@ -112,9 +112,7 @@ func checkLetters(d *e2e.Limited, t *testing.T, row, sink string, want e2e.Arriv
 func checkLog(d *e2e.Limited, t *testing.T) {
 	t.Helper()
 	metrics, _, err := d.Get("/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	log := d.Stderr.String()
 	for sink := range d.Endpoints {
 		n := len(d.Dead[sink])
@@ -148,9 +146,7 @@ func limitResources(kinds []e2e.Kind) string {
 func restClient(t *testing.T, config *rest.Config) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
 }

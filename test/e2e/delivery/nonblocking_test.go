@@ -34,9 +34,7 @@ func TestNonBlockingStdout(t *testing.T) {
 		}
 	}
 	var fds [2]int
-	if err := unix.Pipe(fds[:]); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, unix.Pipe(fds[:]))
 	unix.CloseOnExec(fds[0])
 	unix.CloseOnExec(fds[1])
 	reader := os.NewFile(uintptr(fds[0]), "reader")
@@ -53,9 +51,7 @@ func TestNonBlockingStdout(t *testing.T) {
 		}
 	})
 	e2e.Eventually(t, "an answer", func() bool { _, err := d.Status(); return err == nil })
-	if err := unix.SetNonblock(fds[1], true); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, unix.SetNonblock(fds[1], true))
 	d.WaitForSync(1) // in the file: the pipe has been full for a while
 
 	seen := make(map[string]int)

@@ -330,9 +330,7 @@ func TestHistoryCommands(t *testing.T) {
 		} else {
 			_, err = maps.Update(t.Context(), object, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 	}
 	e2e.Eventually(t, "the large events", func() bool { return e2e.Count(d.Records(), "modified") == 3 })
 	lookLarge := func(when string) {
@@ -359,9 +357,7 @@ func TestTailCommand(t *testing.T) {
 	var out e2e.LockedBuffer
 	cmd := exec.CommandContext(t.Context(), e2e.Binary(), "tail", "configmaps", "--condition", "object.data.k == 'yes'", "-o", "json", "--config", d.Config)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, cmd.Start())
 	client := dynamic.NewForConfigOrDie(c.RESTConfig())
 	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
 	secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default")
@@ -383,9 +379,7 @@ func TestTailCommand(t *testing.T) {
 		}
 		return strings.Contains(out.String(), "\n")
 	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after an interrupt: %v", err)
 	}

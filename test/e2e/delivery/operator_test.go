@@ -53,9 +53,7 @@ func TestOperator(t *testing.T) {
 	d.WaitForSync(1)
 	w := e2e.NewWriter(r.Client, e2e.ConfigMapKind(), e2e.NewLedger(), 1)
 	for _, object := range []string{"refused-1", "taken", "refused-2"} {
-		if err := w.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Create(t.Context(), object))
 	}
 	testDeadLetters(t, d, h)
 	testStatus(t, d)
@@ -250,9 +248,7 @@ func writeLarge(r *e2e.Rig, n int) {
 	}
 	w := e2e.NewWriter(r.Client, k, r.Ledger, 0)
 	for i := range n {
-		if err := w.Create(r.T.Context(), fmt.Sprintf("large-%d", i)); err != nil {
-			r.T.Fatal(err)
-		}
+		e2e.Must(r.T, w.Create(r.T.Context(), fmt.Sprintf("large-%d", i)))
 	}
 }
 
@@ -275,22 +271,16 @@ func TestSinkThatWasDown(t *testing.T) {
 	w := e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1)
 	live := func(name string) {
 		t.Helper()
-		if err := w.Create(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Create(t.Context(), name))
 		for range changes {
-			if err := w.Update(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Update(t.Context(), name))
 		}
 	}
 	for i := range objects {
 		name := fmt.Sprintf("object-%d", i)
 		live(name)
 		if i%2 == 0 {
-			if err := w.Delete(t.Context(), name, w.Alive[name]); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Delete(t.Context(), name, w.Alive[name]))
 		}
 		if i < 2*returns && i%2 == 0 {
 			live(name)

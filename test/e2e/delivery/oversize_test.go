@@ -38,18 +38,12 @@ func TestLargeObjects(t *testing.T) {
 		} {
 			small := fmt.Sprintf("small-%s-%d", name, i)
 			w.Kind.Fields = e2e.ConfigMapKind().Fields
-			if err := w.Create(t.Context(), small); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Create(t.Context(), small))
 			name = fmt.Sprintf("%s-%d", name, i)
 			encoded := base64.StdEncoding.EncodeToString(data) // 1.4 MB
 			w.Kind.Fields = func(int) map[string]any { return map[string]any{"binaryData": map[string]any{"b": encoded}} }
-			if err := w.Create(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Update(t.Context(), small); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Create(t.Context(), name))
+			e2e.Must(t, w.Update(t.Context(), small))
 			large[name], missing[name] = encoded, true
 			order = append(order, small, name, small)
 		}

@@ -45,9 +45,7 @@ type browser struct {
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	options, err := webpage.Browser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	allocator, cancelAllocator := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancelAllocator)
 	ctx, cancel := chromedp.NewContext(allocator)
@@ -119,12 +117,8 @@ func (b *browser) picture(name string) {
 		return
 	}
 	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	e2e.Must(b.t, err)
+	e2e.Must(b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
 }
 
 // harmless checks what must hold of every view.
@@ -146,9 +140,7 @@ func TestPage(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(c.RESTConfig())
 	tokenFile := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte(pageToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.WriteFile(tokenFile, []byte(pageToken+"\n"), 0o600))
 	d := e2e.NewInformd(t, e2e.Setup{
 		Kubeconfig: c.Kubeconfig(), Resources: "- configmaps\n- secrets\n- {resource: widgets, group: absent.example.com}", Journal: e2e.LogJournal,
 		Sinks: "- {name: dead, type: webhook, url: 'http://127.0.0.1:9/', allowHTTP: true}", Admin: fmt.Sprintf(", tokenFile: %q", tokenFile),

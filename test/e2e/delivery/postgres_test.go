@@ -126,9 +126,7 @@ func (r *databaseRig) compareObjects(t *testing.T, schema string) (rows int, dif
 	want := map[string]string{}
 	for _, k := range r.Kinds {
 		list, err := r.Client.Resource(k.GVR).Namespace(k.Namespace).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		for _, o := range list.Items {
 			key := strings.Join([]string{k.GVR.Group, k.GVR.Resource, o.GetNamespace(), o.GetName()}, "/")
 			want[key] = fmt.Sprint(o.GetUID(), " ", o.GetResourceVersion(), " ", o.GetResourceVersion())
@@ -210,18 +208,12 @@ func TestLostTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r.Write(10)
 			r.informd.WaitForLive(len(r.Kinds))
-			if err := r.server.Backup(ctx); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, r.server.Backup(ctx))
 			r.Write(10)
 			r.informd.WaitForLive(len(r.Kinds))
-			if err := lose[name](); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, lose[name]())
 			w := e2e.NewWriter(r.Client, r.Kinds[1], r.Ledger, 5)
-			if err := w.Create(ctx, "after-"+name[:1]); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Create(ctx, "after-"+name[:1]))
 			for _, schema := range []string{"direct", "pooled"} {
 				e2e.Eventually(t, "the gap is in the tables", func() bool {
 					rows, err := r.server.TryQuery(ctx, "SELECT 1 FROM "+schema+".gaps WHERE reason = 'destination'")

@@ -112,9 +112,7 @@ func TestResnapshotEvery(t *testing.T) {
 	k := e2e.ConfigMapKind()
 	w := e2e.NewWriter(r.Client, k, r.Ledger, 1)
 	for i := range objects {
-		if err := w.Create(t.Context(), fmt.Sprintf("object-%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Create(t.Context(), fmt.Sprintf("object-%d", i)))
 	}
 	r.Kinds = []e2e.Kind{k}
 	d := e2e.NewInformd(t, e2e.Setup{

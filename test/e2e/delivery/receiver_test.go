@@ -89,9 +89,7 @@ func TestRecordsOfTheReceiver(t *testing.T) {
 		objects = append(objects, one)
 	}
 	list, err := json.Marshal(objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	collector := otelcollector.Start(t, otelcollector.Options{Objects: string(list)})
 	d := e2e.NewInformd(t, e2e.Setup{
 		Kubeconfig: r.Cluster.Kubeconfig(), Resources: r.Resources("full"),

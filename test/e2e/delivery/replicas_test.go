@@ -26,9 +26,7 @@ func TestFollowerShowsObjects(t *testing.T) {
 	var out e2e.LockedBuffer
 	tail := exec.CommandContext(t.Context(), e2e.Binary(), "tail", "configmaps", "-o", "json", "--config", p.Follower.Config)
 	tail.Stdout, tail.Stderr = &out, &out
-	if err := tail.Start(); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, tail.Start())
 	configMaps := p.Client.Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	n := 0
 	e2e.Eventually(t, "the tail shows an event", func() bool {
@@ -39,9 +37,7 @@ func TestFollowerShowsObjects(t *testing.T) {
 		}
 		return strings.Contains(out.String(), "shown-")
 	})
-	if err := tail.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, tail.Process.Signal(os.Interrupt))
 	if err := tail.Wait(); err != nil {
 		t.Errorf("after an interrupt: %v, %s", err, &out)
 	}
@@ -65,13 +61,9 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 	p := newPair(t)
 	end := p.Load()
 	p.WaitForEvents(100)
-	if err := p.Leader.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, p.Leader.Cmd.Process.Signal(syscall.SIGSTOP))
 	p.WaitForEvents(100)
-	if err := p.Leader.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, p.Leader.Cmd.Process.Signal(syscall.SIGCONT))
 	p.Leader.WaitForFollowing(p.Follower)
 	p.WaitForEvents(100)
 	end()
@@ -82,14 +74,10 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 func TestFollowerFrozen(t *testing.T) {
 	p := newPair(t)
 	end := p.Load()
-	if err := p.Follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, p.Follower.Cmd.Process.Signal(syscall.SIGSTOP))
 	p.WaitForEvents(200)
 	e2e.Eventually(t, "the leader goes on without it", func() bool { return p.Leader.Metrics()["informd_replica_in_sync_followers"] == 0 })
-	if err := p.Follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, p.Follower.Cmd.Process.Signal(syscall.SIGCONT))
 	p.Follower.WaitForFollowing(p.Leader)
 	p.Leader.Kill()
 	p.WaitForEvents(100)
@@ -110,9 +98,7 @@ func TestSinkDownWhileTheVolumeIsLost(t *testing.T) {
 		return e2e.Complete(p.Kinds, e2e.ReadStream(t, p.Nats.URL(), e2e.BusStream), p.Ledger)
 	})
 	p.Leader.Kill()
-	if err := os.RemoveAll(p.Leader.JournalDir()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.RemoveAll(p.Leader.JournalDir()))
 	h.Set(nil)
 	e2e.Eventually(t, "the webhook has everything", func() bool { return e2e.Complete(p.Kinds, h.Events(0), p.Ledger) })
 	unique, repeats := e2e.Once(t, h.Events(0))
@@ -134,18 +120,12 @@ func TestPairWithoutAPIServer(t *testing.T) {
 		maps.Copy(out.Before, e2e.BeginOutage(k, e2e.ReadStream(t, p.Nats.URL(), e2e.BusStream)).Before)
 	}
 	api := p.Cluster.APIServer(0)
-	if err := api.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, api.Kill())
 	<-time.After(3 * e2e.PairDuration)
-	if err := api.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, api.Start(t.Context()))
 	p.Write(20)
 	revision, err := p.Cluster.Revision(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	out.After = uint64(revision)
 	p.Finish(out)
 	p.Follower.WaitForFollowing(p.Leader)

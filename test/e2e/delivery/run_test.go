@@ -60,12 +60,8 @@ func TestRunInAProgram(t *testing.T) {
 	e2e.Eventually(t, "the objects that there are", same)
 	e2e.WriteAll(t, client, []e2e.Kind{configMaps}, l, 40, 2)
 	e2e.Eventually(t, "the changes", same)
-	if err := c.APIServer(0).Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.APIServer(0).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.APIServer(0).Kill())
+	e2e.Must(t, c.APIServer(0).Start(t.Context()))
 	e2e.WriteAll(t, client, []e2e.Kind{configMaps}, l, 40, 3)
 	e2e.Eventually(t, "the changes after a restart of the API server", same)
 	stop()

@@ -31,9 +31,7 @@ func TestSinkStreamReplaced(t *testing.T) {
 			}
 			one := r.Kinds[1]
 			w := e2e.NewWriter(r.Client, one, r.Ledger, 77)
-			if err := w.Create(t.Context(), "after"); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, w.Create(t.Context(), "after"))
 			e2e.Eventually(t, "the log says so", func() bool { return strings.Contains(d.Stderr.String(), "sink destination replaced") })
 			var held []e2e.Record
 			e2e.Eventually(t, "all objects are in the new stream", func() bool {
@@ -69,9 +67,7 @@ func TestSinkLeavesItsStream(t *testing.T) {
 			r := e2e.NewRig(t)
 			d := e2e.NewInformd(t, r.Setup(e2e.LogJournal))
 			text, err := os.ReadFile(d.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, err)
 			stream := "subjectPrefix: events, stream: " + e2e.BusStream + ", create: {historyPerObject: 0}"
 			core := strings.Replace(string(text), stream, "subjectPrefix: other, jetstream: false", 1)
 			if core == string(text) {
@@ -82,9 +78,7 @@ func TestSinkLeavesItsStream(t *testing.T) {
 				if down {
 					d.Stop()
 				}
-				if err := os.WriteFile(d.Config, []byte(config), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				e2e.Must(t, os.WriteFile(d.Config, []byte(config), 0o600))
 				if down {
 					d.Start()
 				} else if got := d.Reload(); got != http.StatusOK {
@@ -102,9 +96,7 @@ func TestSinkLeavesItsStream(t *testing.T) {
 			}
 			use(string(text))
 			one := r.Kinds[1]
-			if err := e2e.NewWriter(r.Client, one, r.Ledger, 77).Create(t.Context(), "after"); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, e2e.NewWriter(r.Client, one, r.Ledger, 77).Create(t.Context(), "after"))
 			var held []e2e.Record
 			e2e.Eventually(t, "all objects are in the stream", func() bool {
 				held = e2e.ReadStream(t, r.Nats.URL(), e2e.BusStream)

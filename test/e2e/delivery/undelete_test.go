@@ -168,9 +168,7 @@ func TestUndelete(t *testing.T) {
 func find(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) (string, dynamic.ResourceInterface) {
 	t.Helper()
 	mapping, err := mapper.RESTMapping(object.GroupVersionKind().GroupKind(), object.GroupVersionKind().Version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	name := schema.GroupResource{Group: mapping.Resource.Group, Resource: mapping.Resource.Resource}.String()
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 		return name, client.Resource(mapping.Resource)

@@ -24,9 +24,7 @@ func TestVerifySink(t *testing.T) {
 	e2e.Eventually(t, "a hundred events", func() bool { return len(d.Records()) > 100 })
 	d.Must("verify", "--sink", "bus") // amid changes
 	end()
-	if err := e2e.NewWriter(r.Client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "precious"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, e2e.NewWriter(r.Client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "precious"))
 	// Between resources there is no order: changes of others may follow it.
 	e2e.Eventually(t, "the last change", func() bool {
 		return slices.ContainsFunc(d.Records(), func(r e2e.Record) bool { return r.Name == "precious" })
@@ -37,23 +35,15 @@ func TestVerifySink(t *testing.T) {
 	}
 
 	conn, err := nats.Connect(r.Nats.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	defer conn.Close()
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	stream, err := js.Stream(t.Context(), e2e.BusStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	const root = "events.e2e.core.configmaps.default."
 	last, err := stream.GetLastMsgForSubject(t.Context(), root+"precious")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	ghost := &nats.Msg{Subject: root + "ghost", Header: nats.Header{}, Data: last.Data}
 	for name, values := range last.Header {
 		if strings.HasPrefix(name, "ce-") {
@@ -64,9 +54,7 @@ func TestVerifySink(t *testing.T) {
 	if _, err := js.PublishMsg(t.Context(), ghost); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(root+"precious")); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(root+"precious")))
 	output, code := d.Command("verify", "--sink", "bus")
 	for _, want := range []string{"core/configmaps/default/ghost", "it does not exist", "core/configmaps/default/precious", "does not hold it"} {
 		if code != 1 || !strings.Contains(output, want) {
@@ -87,9 +75,7 @@ func TestVerifySink(t *testing.T) {
 	if code != 1 || !strings.Contains(output, "ghost") || strings.Contains(output, "precious") {
 		t.Errorf("after the re-snapshot: exit code %d\n%s", code, output)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(root+"ghost")); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(root+"ghost")))
 	d.Must("verify", "--sink", "bus")
 	d.Must("verify")
 }

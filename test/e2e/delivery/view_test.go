@@ -19,13 +19,9 @@ import (
 func startView(r *e2e.Rig) *view.View {
 	r.T.Helper()
 	conn, err := nats.Connect(r.Nats.URL(), nats.MaxReconnects(-1))
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	e2e.Must(r.T, err)
 	v, err := view.New(conn, view.Options{Stream: e2e.BusStream})
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	e2e.Must(r.T, err)
 	ended := make(chan error, 1)
 	go func() { ended <- v.Run(r.T.Context()) }() // which ends before the cleanup
 	r.T.Cleanup(func() {
@@ -44,9 +40,7 @@ func inCluster(r *e2e.Rig) map[string]string {
 	all := make(map[string]string)
 	for _, k := range r.Kinds {
 		list, err := r.Client.Resource(k.GVR).Namespace(k.Namespace).List(r.T.Context(), metav1.ListOptions{})
-		if err != nil {
-			r.T.Fatal(err)
-		}
+		e2e.Must(r.T, err)
 		for _, o := range list.Items {
 			all[fmt.Sprintf("%s %s/%s", k.Target(), o.GetNamespace(), o.GetName())] = fmt.Sprintf("%s %s", o.GetUID(), o.GetResourceVersion())
 		}
@@ -121,9 +115,7 @@ func TestMaterialisedView(t *testing.T) {
 
 	d.Stop()
 	r.Write(60) // deletions as well, of which the next journal knows nothing
-	if err := os.RemoveAll(d.JournalDir()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.RemoveAll(d.JournalDir()))
 	d.Start()
 	d.WaitForLive(len(r.Kinds))
 	equals(r, "after the journal was lost", v)
@@ -148,13 +140,9 @@ func TestMaterialisedView(t *testing.T) {
 func forgetHistory(r *e2e.Rig) {
 	r.T.Helper()
 	server := r.Cluster.APIServer(0)
-	if err := server.Kill(); err != nil {
-		r.T.Fatal(err)
-	}
+	e2e.Must(r.T, server.Kill())
 	if _, err := r.Cluster.Compact(r.T.Context()); err != nil {
 		r.T.Fatal(err)
 	}
-	if err := server.Start(r.T.Context()); err != nil {
-		r.T.Fatal(err)
-	}
+	e2e.Must(r.T, server.Start(r.T.Context()))
 }

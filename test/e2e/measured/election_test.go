@@ -68,13 +68,9 @@ func (p *probe) connect() (*nats.Conn, jetstream.JetStream) {
 		up = slices.Delete(up, p.down, p.down+1)
 	}
 	nc, err := nats.Connect(natsserver.URLs(up), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, err)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, err)
 	return nc, js
 }
 
@@ -84,15 +80,11 @@ func (p *probe) killLeader() time.Time {
 	nc, js := p.connect()
 	defer nc.Close()
 	s, err := js.Stream(p.t.Context(), e2e.BusStream)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, err)
 	if _, err := fmt.Sscanf(s.CachedInfo().Cluster.Leader, "n%d", &p.down); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.servers[p.down].Kill(); err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, p.servers[p.down].Kill())
 	return time.Now()
 }
 
@@ -170,9 +162,7 @@ func (p *probe) informdWorks(elected time.Time) time.Time {
 // restart starts the server that was killed, and waits until the stream has all copies.
 func (p *probe) restart() {
 	p.t.Helper()
-	if err := p.servers[p.down].Start(p.t.Context()); err != nil {
-		p.t.Fatal(err)
-	}
+	e2e.Must(p.t, p.servers[p.down].Start(p.t.Context()))
 	p.down = -1
 	nc, js := p.connect()
 	defer nc.Close()

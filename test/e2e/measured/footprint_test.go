@@ -166,15 +166,11 @@ func memoryAtRest(d *e2e.Informd, field string, limit float64) float64 {
 func memory(d *e2e.Informd, field string) float64 {
 	d.T.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Cmd.Process.Pid))
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, field+":"); ok {
 			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				d.T.Fatal(err)
-			}
+			e2e.Must(d.T, err)
 			return float64(kib) / 1024
 		}
 	}
@@ -186,16 +182,12 @@ func memory(d *e2e.Informd, field string) float64 {
 func cpu(d *e2e.Informd) time.Duration {
 	d.T.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	var ticks int
 	for _, f := range fields[11:13] { // utime and stime, see proc(5)
 		n, err := strconv.Atoi(f)
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		e2e.Must(d.T, err)
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100
@@ -211,13 +203,9 @@ func createPods(t *testing.T, client dynamic.Interface, n int) int {
 		return err
 	})
 	one, err := pods.Get(t.Context(), "pod-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	b, err := one.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	return len(b)
 }
 

@@ -64,9 +64,7 @@ func TestManyDefinitions(t *testing.T) {
 					"apiVersion": gvr.GroupVersion().String(), "kind": kindOf(gvr),
 					"metadata": map[string]any{"generateName": "one-"}, "spec": map[string]any{"n": int64(i)},
 				}}, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				e2e.Must(t, err)
 				return fmt.Sprintf("%s:%s", created.GetUID(), created.GetResourceVersion())
 			})
 			d.Stop()
@@ -81,22 +79,16 @@ func TestManyDefinitions(t *testing.T) {
 func TestManyReplayedResources(t *testing.T) {
 	n := e2e.Number(t, "E2E_REPLAYED", manyReplayed)
 	pods, err := corpus.ByName("pods")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	s, err := replay.New(replay.Options{Corpus: pods, Objects: 1, Kinds: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := s.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, s.WriteKubeconfig(kubeconfig))
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: kubeconfig, Resources: `- {group: "*.kinds.example.com", resource: "*"}`})
 	d.Start()
 	if took := watchesMany(d, n); took > manySynced {

@@ -21,9 +21,7 @@ func openConnections(d *e2e.Informd) (n int) {
 	d.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/", d.Cmd.Process.Pid)
 	names, err := filepath.Glob(dir + "fd/*")
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	own := make(map[string]bool) // by the inode of the socket
 	for _, name := range names {
 		link, _ := os.Readlink(name) // it may be closed by now
@@ -33,9 +31,7 @@ func openConnections(d *e2e.Informd) (n int) {
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(dir + "net/" + table)
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		e2e.Must(d.T, err)
 		for line := range strings.Lines(string(text)) {
 			const listening = "0A"
 			if fields := strings.Fields(line); len(fields) > 9 && own[fields[9]] && fields[3] != listening { // see proc_net_tcp(5)
@@ -98,7 +94,7 @@ func TestReloads(t *testing.T) {
 			file.Write(text)
 		}
 		if random.IntN(10) == 0 {
-			file.Must(os.Remove(filepath.Join(file.Dir, "config.yaml")))
+			e2e.Must(t, os.Remove(filepath.Join(file.Dir, "config.yaml")))
 			if got := d.Reload(); got != http.StatusBadRequest {
 				t.Errorf("reload %d without a file: %d", i, got)
 			}
@@ -106,7 +102,7 @@ func TestReloads(t *testing.T) {
 		}
 		if random.IntN(4) == 0 {
 			asked := d.ConfigStatus().LastReload
-			file.Must(d.Cmd.Process.Signal(syscall.SIGHUP))
+			e2e.Must(t, d.Cmd.Process.Signal(syscall.SIGHUP))
 			e2e.Eventually(t, "SIGHUP has an effect", func() bool { return d.ConfigStatus().LastReload.After(asked) })
 		} else if got := d.Reload(); got != want {
 			t.Errorf("reload %d: %d, want %d; config:\n%s", i, got, want, text)

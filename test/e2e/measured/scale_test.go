@@ -70,9 +70,7 @@ func TestRestartWithManyObjects(t *testing.T) {
 
 	w := e2e.NewWriter(dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), manyKind(), e2e.NewLedger(), 1)
 	before := endOfFile(d)
-	if err := w.Create(t.Context(), "one-more"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "one-more"))
 	e2e.Eventually(t, "one more", func() bool { return endOfFile(d) != before })
 	d.WaitForLive(1)
 	if after := endOfFile(d); after.size-before.size > 2048 {
@@ -96,9 +94,7 @@ func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
 		return map[string]any{"name": name, "uid": uuid.NewUUID(), "creationTimestamp": created}
 	}
 	namespace := map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata("many"), "spec": map[string]any{}, "status": map[string]any{"phase": "Active"}}
-	if err := put(t.Context(), "/registry/namespaces/many", namespace); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, put(t.Context(), "/registry/namespaces/many", namespace))
 	e2e.InParallel(t, n, func(ctx context.Context, i int) error {
 		name := fmt.Sprintf("object-%d", i)
 		m := metadata(name)
@@ -118,14 +114,10 @@ type fileEnd struct {
 func endOfFile(d *e2e.Informd) (end fileEnd) {
 	d.T.Helper()
 	names, err := filepath.Glob(d.EventsPath() + "*")
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	for _, name := range names {
 		info, err := os.Stat(name)
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		e2e.Must(d.T, err)
 		end.files++
 		end.size += info.Size()
 	}
@@ -144,9 +136,7 @@ func TestManyTargets(t *testing.T) {
 		for _, namespace := range namespaces {
 			k := e2e.ConfigMapKind()
 			k.Namespace = namespace
-			if err := e2e.NewWriter(client, k, e2e.NewLedger(), 1).Create(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, e2e.NewWriter(client, k, e2e.NewLedger(), 1).Create(t.Context(), name))
 		}
 	}
 	for i := range namespaces {
@@ -166,12 +156,8 @@ func TestManyTargets(t *testing.T) {
 		t.Logf("%d targets were live after %v", targets, took)
 	}
 	events := len(d.Records())
-	if err := c.APIServer(0).Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.APIServer(0).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.APIServer(0).Kill())
+	e2e.Must(t, c.APIServer(0).Start(t.Context()))
 	began = time.Now()
 	create("two") // shows that every watch works
 	e2e.Eventually(t, "every target goes on", func() bool { return e2e.Count(d.Records()[events:], "added") == targets })

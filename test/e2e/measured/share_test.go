@@ -60,9 +60,7 @@ func TestBacklogStopsNobody(t *testing.T) {
 		} else {
 			_, err = maps.Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n), metav1.PatchOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 	}
 	large := base64.StdEncoding.EncodeToString(e2e.Noise(690_000)) // 0.92 MB in the object
 	var slowest time.Duration

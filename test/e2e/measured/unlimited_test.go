@@ -52,9 +52,7 @@ func (u *unlimited) kubeconfig(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}]}`,
 		u.server.URL)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, os.WriteFile(path, []byte(config), 0o600))
 	return path
 }
 

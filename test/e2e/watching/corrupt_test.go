@@ -35,13 +35,9 @@ func TestUnreadableObject(t *testing.T) {
 	d.WaitForSync(1)
 
 	began := time.Now()
-	if err := c.Put(t.Context(), key, "garbage"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.Put(t.Context(), key, "garbage"))
 	<-time.After(5 * time.Second) // as long as the repair takes
-	if err := c.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.Delete(t.Context(), key))
 	create(t, configMaps, "later")
 	there := func(name string) bool {
 		_, ok := stateOf(d.Records(), true)["core/configmaps/"+name]

@@ -52,9 +52,7 @@ func TestCustomResourceComesLater(t *testing.T) {
 	// One goes, with its objects, and comes back.
 	gone := kinds[0]
 	list, err := client.Resource(gone.GVR).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	for _, o := range list.Items {
 		l.Removed(gone, o.GetUID())
 	}
@@ -71,9 +69,7 @@ func TestCustomResourceComesLater(t *testing.T) {
 	e2e.WriteAll(t, client, kinds, l, 20, 2)
 	e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete(kinds, d.Records(), l) })
 	revision, err := c.Revision(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	o.After = uint64(revision)
 	e2e.Check(t, gone, d.Records(), l, client, e2e.Claim{Outages: []e2e.Outage{o}}) // its old watch cache may be gone too soon
 	for _, k := range kinds[1:] {

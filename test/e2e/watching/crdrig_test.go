@@ -17,9 +17,7 @@ import (
 func removeDefinition(t *testing.T, client dynamic.Interface, k e2e.Kind) {
 	t.Helper()
 	crds, name := e2e.CustomResourceDefinitions(client), k.Definition().GetName()
-	if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, crds.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	e2e.WaitAtOnce(t, name+" gone", func() bool {
 		_, err := crds.Get(context.WithoutCancel(t.Context()), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
@@ -31,9 +29,7 @@ func removeDefinition(t *testing.T, client dynamic.Interface, k e2e.Kind) {
 func createAgain(r *e2e.CRDRig) (old []string) {
 	r.T.Helper()
 	list, err := r.Client.Resource(r.Kind.GVR).List(r.T.Context(), metav1.ListOptions{})
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	e2e.Must(r.T, err)
 	for _, o := range list.Items {
 		old = append(old, string(o.GetUID()))
 		r.Ledger.Removed(r.Kind, o.GetUID())

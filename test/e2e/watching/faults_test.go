@@ -18,13 +18,9 @@ func TestServerRefusesWatches(t *testing.T) {
 	defer cancel()
 	w := e2e.NewWriter(r.Client, r.Kinds[0], r.Ledger, 99)
 	w.Adopt(t)
-	if err := w.Create(t.Context(), "hot"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "hot"))
 	for range 100 {
-		if err := w.Update(t.Context(), "hot"); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Update(t.Context(), "hot"))
 	}
 	<-ctx.Done() // the refusal is to last 10 s
 	r.Proxy.Set(func() {

@@ -47,9 +47,7 @@ type stretch struct{ from, to uint64 }
 func readHistory(t *testing.T, endpoint string, groups []string) *history {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop(), MaxCallRecvMsgSize: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	defer client.Close() //nolint:errcheck // nothing was written
 	const registry, mark = "/registry/", "/registry/end-of-history"
 	if _, err := client.Put(t.Context(), mark, ""); err != nil {
@@ -66,9 +64,7 @@ func readHistory(t *testing.T, endpoint string, groups []string) *history {
 		case <-timeout:
 			t.Fatalf("etcd's history was not read within %v", e2e.Patience)
 		}
-		if err := response.Err(); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, response.Err())
 		for _, e := range response.Events {
 			key := string(e.Kv.Key)
 			if key == mark {

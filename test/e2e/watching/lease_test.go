@@ -23,9 +23,7 @@ func TestEventsExpireTogether(t *testing.T) {
 	d.WaitForSync(1)
 	w := e2e.NewWriter(client, events, e2e.NewLedger(), 1)
 	for i := range n {
-		if err := w.Create(t.Context(), fmt.Sprintf("event-%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Create(t.Context(), fmt.Sprintf("event-%d", i)))
 	}
 	waitForObjects(d, n)
 	for _, uid := range w.Alive {

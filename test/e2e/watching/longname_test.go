@@ -58,9 +58,7 @@ func TestTooLongName(t *testing.T) {
 	if body, code, err := d.Get("/readyz"); code != 200 {
 		t.Errorf("readyz: %d %s %v", code, body, err)
 	}
-	if err := roles.Delete(t.Context(), long, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, roles.Delete(t.Context(), long, metav1.DeleteOptions{}))
 	create("fourth")
 	arrives("fourth")
 	for _, r := range d.Records() {

@@ -146,9 +146,7 @@ func (n *namespaced) check(d *e2e.Informd) {
 	want := make(map[string]uint64)
 	for _, namespace := range []string{"team-a", "team-b"} {
 		list, err := n.configMaps(namespace).List(n.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		e2e.Must(n.t, err)
 		for _, o := range list.Items {
 			want[string(o.GetUID())] = number64(n.t, o.GetResourceVersion())
 		}
@@ -227,23 +225,15 @@ func (n *namespaced) deleteNamespace(ctx context.Context, d *e2e.Informd, name s
 	n.t.Helper()
 	before := len(d.Records())
 	list, err := n.configMaps(name).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := n.namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := n.configMaps(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		n.t.Fatal(err)
-	}
+	e2e.Must(n.t, err)
+	e2e.Must(n.t, n.namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
+	e2e.Must(n.t, n.configMaps(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	o, err := n.namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
 		unstructured.RemoveNestedField(o.Object, "spec", "finalizers")
 		_, err = n.namespaces().Update(ctx, o, metav1.UpdateOptions{}, "finalize")
 	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	e2e.Must(n.t, err)
 	e2e.Eventually(n.t, "all deletions", func() bool { return len(d.Records())-before >= len(list.Items) })
 	for _, r := range d.Records()[before:] {
 		if r.Op != "deleted" || r.Namespace != name {

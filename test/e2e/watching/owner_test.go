@@ -44,9 +44,7 @@ func (f *family) create(gvr schema.GroupVersionResource, kind, name string, spec
 		o.Object["metadata"].(map[string]any)["ownerReferences"] = []any{reference} //nolint:forcetypeassert // SetName made it
 	}
 	made, err := f.client.Resource(gvr).Namespace("default").Create(f.t.Context(), o, metav1.CreateOptions{FieldManager: "painter"})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	e2e.Must(f.t, err)
 	link := map[string]any{"kind": kind, "apiVersion": gvr.GroupVersion().String(), "name": name, "uid": string(made.GetUID())}
 	f.links = append([]any{link}, f.links...)
 	return made
@@ -65,9 +63,7 @@ func TestActorAndOwner(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	f := &family{t: t, client: dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))}
 	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: user.Kubeconfig(), Journal: e2e.LogJournal, Resources: `
 		- {resource: pods, fieldManager: true, ownerChain: true, keep: [status.message]}
 		- {resource: configmaps, fieldManager: true, mode: metadata, namespaces: [default]}`})
@@ -137,9 +133,7 @@ func TestActorAndOwner(t *testing.T) {
 				OwnerChain   []any
 			}
 		}
-		if err := json.Unmarshal([]byte(r.Raw), &e); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, json.Unmarshal([]byte(r.Raw), &e))
 		line := fmt.Sprintf("%s %s: nobody", r.Op, r.Name)
 		if a := e.Data.FieldManager; a != nil {
 			line = fmt.Sprintf("%s %s: %s %s %s", r.Op, r.Name, a.Manager, a.Operation, a.Subresource)

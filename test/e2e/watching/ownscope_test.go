@@ -27,9 +27,7 @@ func checkReady(d *e2e.Informd, targets ...string) {
 		}
 	}
 	s, err := d.Status()
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	for _, target := range s.Targets {
 		if target.State != "live" || len(target.MissingVerbs) > 0 {
 			d.T.Errorf("status: %+v", target)
@@ -100,9 +98,7 @@ func watchOneName(t *testing.T, c *cluster.Cluster, client dynamic.Interface, us
 	t.Helper()
 	name := strings.NewReplacer(":", "-").Replace(user)
 	account, err := c.AddUser(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	own := dynamic.NewForConfigOrDie(e2e.Fast(account.RESTConfig())).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	configMaps := client.Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	write := func(names ...string) {
@@ -129,9 +125,7 @@ func watchOneName(t *testing.T, c *cluster.Cluster, client dynamic.Interface, us
 		if _, err := configMaps.Patch(t.Context(), changed, types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := configMaps.Delete(t.Context(), changed, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, configMaps.Delete(t.Context(), changed, metav1.DeleteOptions{}))
 	}
 	write(name)
 	awaitStories(d, map[string]string{"configmaps " + name: "snapshot modified deleted added"})
@@ -147,9 +141,7 @@ func TestPodsOfANode(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{NodeAuthorizer: true})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	node, err := c.AddUser("system:node:n1", "system:nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	k := e2e.PodKind()
 	pods := client.Resource(k.GVR).Namespace(k.Namespace)
 	create := func(name, node string) {
@@ -158,9 +150,7 @@ func TestPodsOfANode(t *testing.T) {
 		object.SetKind("Pod")
 		object.SetName(name)
 		if node != "" {
-			if err := unstructured.SetNestedField(object.Object, node, "spec", "nodeName"); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, unstructured.SetNestedField(object.Object, node, "spec", "nodeName"))
 		}
 		if _, err := pods.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -184,9 +174,7 @@ func TestPodsOfANode(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := int64(0)
-		if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
 	create("last", "n1")
 	e2e.Eventually(t, "the last Pod", func() bool { return stories(d.Records())["pods last"] != "" })

@@ -23,9 +23,7 @@ func TestPlan(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("planner")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	e2e.AllowConfigMaps(t, client, user.Name)
 	e2e.Allow(t, client, user.Name, "", "events")
 	e2e.AllowVerbs(t, client, user.Name, "", "pods", "list")
@@ -88,9 +86,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("with a selector: %+v", p)
 	}
 	checkFiltered(d, s, client, user.Name, objects)
-	if err := c.APIServer(0).Kill(); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, c.APIServer(0).Kill())
 	if output, code := d.Command("plan"); code != 1 || !strings.Contains(output, c.Endpoint(0)) {
 		t.Errorf("without an API server: exit code %d\n%s", code, output)
 	}

@@ -33,9 +33,7 @@ func TestMissingVerbIsNamedAndHeals(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("limited")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	e2e.AllowConfigMaps(t, client, user.Name)
 	e2e.AllowVerbs(t, client, user.Name, "", "pods", "list")
 	limited := dynamic.NewForConfigOrDie(e2e.Fast(user.RESTConfig()))
@@ -79,9 +77,7 @@ func TestPrintedPermissionsAreEnough(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
 	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	kinds := []e2e.Kind{e2e.ConfigMapKind(), e2e.CustomKind("gadgets", false)}
 	kinds[1].Install(t, client)
 	l := e2e.NewLedger()
@@ -118,9 +114,7 @@ func TestPrintedPermissionsAreEnoughForSelections(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	n := &namespaced{t: t, client: dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), written: make(map[string][]uint64)}
 	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	first, later := e2e.CustomKind("gadgets", false), e2e.CustomKind("planets", true)
 	first.Install(t, n.client)
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: user.Kubeconfig(), Journal: e2e.LogJournal, Resources: `

@@ -63,9 +63,7 @@ func TestRedactedValuesNeverShow(t *testing.T) {
 	p.Set(func() { p.Mangle = malformVaults })
 	w := e2e.NewWriter(client, vaults, e2e.NewLedger(), 1)
 	for _, name := range []string{"existed", "refused"} {
-		if err := w.Create(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, w.Create(t.Context(), name))
 	}
 	w.Ledger.Begin()
 	h := e2e.StartHook(t)
@@ -86,21 +84,13 @@ func TestRedactedValuesNeverShow(t *testing.T) {
 		return begun
 	})
 	p.CutNow() // a watch that ends so soon is a line in the log at debug level
-	if err := w.Update(t.Context(), "existed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Delete(t.Context(), "existed", w.Alive["existed"]); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Update(t.Context(), "existed"))
+	e2e.Must(t, w.Delete(t.Context(), "existed", w.Alive["existed"]))
 	broken := e2e.NewWriter(client, vaults, e2e.NewLedger(), 2)
 	for _, name := range []string{"broken-json", "broken-uid"} {
-		if err := broken.Create(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, broken.Create(t.Context(), name))
 	}
-	if err := w.Create(t.Context(), "last"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "last"))
 	e2e.Eventually(t, "all events", func() bool {
 		return e2e.Complete([]e2e.Kind{vaults}, d.Records(), w.Ledger) && strings.Contains(d.Stdout.String(), "default/last")
 	})

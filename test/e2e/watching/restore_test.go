@@ -62,9 +62,7 @@ func (r *restored) state() map[string]string {
 	state := make(map[string]string)
 	for _, k := range r.kinds {
 		list, err := r.client.Resource(k.GVR).Namespace("default").List(r.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		e2e.Must(r.t, err)
 		for _, o := range list.Items {
 			state[k.Target()+"/"+o.GetName()] = fmt.Sprintf("%s %s", o.GetUID(), o.GetResourceVersion())
 		}
@@ -127,24 +125,16 @@ func TestEtcdRestoredWithARaisedRevision(t *testing.T) {
 	for i, running := range []bool{false, true} {
 		t.Logf("the API server runs on: %t", running)
 		backup := filepath.Join(t.TempDir(), "backup.db")
-		if err := r.cluster.SnapshotEtcd(t.Context(), backup); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, r.cluster.SnapshotEtcd(t.Context(), backup))
 		r.write(60) // changes, deletions, new objects and old names
 		r.consistent()
 		if !running {
-			if err := r.cluster.APIServer(0).Kill(); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, r.cluster.APIServer(0).Kill())
 		}
 		options := cluster.RestoreOptions{BumpRevision: 1_000_000, MarkCompacted: true}
-		if err := r.cluster.RestoreEtcd(t.Context(), backup, options); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, r.cluster.RestoreEtcd(t.Context(), backup, options))
 		if !running {
-			if err := r.cluster.APIServer(0).Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, r.cluster.APIServer(0).Start(t.Context()))
 		}
 		r.ready()
 		r.rollback(i + 1)

@@ -44,9 +44,7 @@ func TestSecretValuesNeverShow(t *testing.T) {
 	p := e2e.StartProxy(t, c.RESTConfig())
 	p.Set(func() { p.Mangle = mangleSecrets })
 	w := e2e.NewWriter(client, secretKind(), e2e.NewLedger(), 1)
-	if err := w.Create(t.Context(), "existed"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "existed"))
 	w.Ledger.Begin()
 	d := e2e.NewInformd(t, e2e.Setup{
 		Kubeconfig: p.Kubeconfig, Resources: "- {resource: secrets}", Sinks: "- {name: screen, type: stdout, format: pretty}", Journal: e2e.LogJournal,
@@ -61,13 +59,9 @@ func TestSecretValuesNeverShow(t *testing.T) {
 	changeSecrets(t, w)
 	broken := e2e.NewWriter(client, secretKind(), e2e.NewLedger(), 2)
 	for name := range malformedSecrets {
-		if err := broken.Create(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, broken.Create(t.Context(), name))
 	}
-	if err := w.Create(t.Context(), "last"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "last"))
 	e2e.Eventually(t, "all events", func() bool {
 		return e2e.Complete([]e2e.Kind{w.Kind}, d.Records(), w.Ledger) && strings.Contains(d.Stdout.String(), "default/last")
 	})
@@ -109,19 +103,11 @@ func mangleSecrets(line []byte) []byte {
 // what existed before.
 func changeSecrets(t *testing.T, w *e2e.Writer) {
 	t.Helper()
-	if err := w.Create(t.Context(), "live"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Update(t.Context(), "live"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Create(t.Context(), "live"))
+	e2e.Must(t, w.Update(t.Context(), "live"))
 	w.Kind.Patch = func(int) string { return fmt.Sprintf(`{"data":{"password":"%s"}}`, e2e.OtherCanary) }
-	if err := w.Update(t.Context(), "live"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Delete(t.Context(), "existed", w.Alive["existed"]); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, w.Update(t.Context(), "live"))
+	e2e.Must(t, w.Delete(t.Context(), "existed", w.Alive["existed"]))
 }
 
 func checkHashes(t *testing.T, records []e2e.Record) {
@@ -130,9 +116,7 @@ func checkHashes(t *testing.T, records []e2e.Record) {
 	for _, r := range records {
 		if r.Name == "live" {
 			var o struct{ Data struct{ Password string } }
-			if err := json.Unmarshal(r.Data.Object, &o); err != nil {
-				t.Fatal(err)
-			}
+			e2e.Must(t, json.Unmarshal(r.Data.Object, &o))
 			hashes = append(hashes, o.Data.Password)
 		}
 	}
@@ -170,9 +154,7 @@ func secretCanaries(t *testing.T) (values []string) {
 	t.Helper()
 	for _, value := range []string{e2e.Canary, e2e.OtherCanary} {
 		plain, err := base64.StdEncoding.DecodeString(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		values = append(values, value, string(plain))
 	}
 	return values
@@ -184,9 +166,7 @@ func checkShowsNone(d *e2e.Informd, values []string) {
 	places := map[string]string{"stdout": d.Stdout.String(), "the log": d.Stderr.String()}
 	for _, path := range []string{"/status", "/metrics"} {
 		body, _, err := d.Get(path)
-		if err != nil {
-			d.T.Fatal(err)
-		}
+		e2e.Must(d.T, err)
 		places[path] = string(body)
 	}
 	err := filepath.WalkDir(d.Dir, func(path string, entry fs.DirEntry, err error) error {
@@ -199,9 +179,7 @@ func checkShowsNone(d *e2e.Informd, values []string) {
 		}
 		return err
 	})
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.Must(d.T, err)
 	for place, text := range places {
 		if text == "" {
 			d.T.Errorf("%s is empty, so that nothing is proven", place)

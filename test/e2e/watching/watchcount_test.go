@@ -20,9 +20,7 @@ var longRunning = regexp.MustCompile(`^apiserver_longrunning_requests\{.*group="
 func watchesOf(t *testing.T, config *rest.Config, groups []string) map[string]int {
 	t.Helper()
 	text, err := discovery.NewDiscoveryClientForConfigOrDie(e2e.Fast(rest.CopyConfig(config))).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	open := make(map[string]int)
 	for _, group := range groups {
 		open[group] = 0

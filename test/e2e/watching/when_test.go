@@ -34,9 +34,7 @@ func TestWhen(t *testing.T) {
 	}
 	remove := func(name string) {
 		t.Helper()
-		if err := maps.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, maps.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 	write("old-red", "red")
 	write("old-blue", "blue")

@@ -33,9 +33,7 @@ const everything = `- {group: "*", resource: "*", excludeResources: [leases, "me
 func served(t *testing.T, config *rest.Config) []string {
 	t.Helper()
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(e2e.Fast(config)).ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, err)
 	var all []string
 	for _, list := range lists {
 		group, _, versioned := strings.Cut(list.GroupVersion, "/")
@@ -161,9 +159,7 @@ func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
 			e2e.Eventually(t, k.Target()+" live", func() bool { return d.StateOf(k) == "live" })
 		}
 		list, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		for _, o := range list.Items {
 			l.Removed(k, o.GetUID())
 		}
@@ -213,9 +209,7 @@ func finalStates(t *testing.T, k e2e.Kind, present []e2e.Kind, records []e2e.Rec
 	now := make(map[string]string) // revision by uid
 	if slices.ContainsFunc(present, func(p e2e.Kind) bool { return p.Target() == k.Target() }) {
 		list, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e2e.Must(t, err)
 		for _, o := range list.Items {
 			now[string(o.GetUID())] = o.GetResourceVersion()
 		}
@@ -274,9 +268,7 @@ func TestWildcardAndAnAPIServerThatIsDown(t *testing.T) {
 	want = append(want, k.Target())
 	slices.Sort(want)
 	e2e.Eventually(t, "everything else is live", func() bool { return watchesAll(d, want) })
-	if err := services.Delete(t.Context(), "v1.down.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, services.Delete(t.Context(), "v1.down.example.com", metav1.DeleteOptions{}))
 	e2e.Eventually(t, "it is logged", func() bool { return strings.Contains(d.Stderr.String(), "discovery of every API group works again") })
 	if !watchesAll(d, want) {
 		t.Error("not everything is live")

@@ -70,9 +70,7 @@ func wantEvents(t *testing.T, sent []event.Event, got []cloudevents.Event, m mod
 func attributesOf(t *testing.T, e *event.Event) map[string]string {
 	t.Helper()
 	record, err := sinktest.FromJSON(e.AppendJSON(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	delete(record.Attributes, "datacontenttype")
 	delete(record.Attributes, "time") // in another form
 	for name, value := range record.Attributes {
@@ -203,9 +201,7 @@ func openWebhook(t *testing.T, url string, change func(c *webhook.Config)) sink.
 		t.Fatal(problems)
 	}
 	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -287,16 +283,12 @@ func TestCloudEventsInFiles(t *testing.T) {
 	}
 	c.Path = path
 	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	events := samples()
 	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
 		t.Fatalf("Write = %d, %v", n, err)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close(t.Context()))
 	var got []cloudevents.Event
 	for line := range strings.Lines(readFile(t, path)) {
 		var e cloudevents.Event
@@ -311,8 +303,6 @@ func TestCloudEventsInFiles(t *testing.T) {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

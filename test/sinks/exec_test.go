@@ -25,17 +25,13 @@ import (
 func example(t *testing.T, name, language string) (path string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Clean("../../docs/" + name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(page, -1)
 	if len(blocks) != 1 {
 		t.Fatalf("the page has %d blocks of %s", len(blocks), language)
 	}
 	path = filepath.Join(t.TempDir(), "handler")
-	if err := os.WriteFile(path, blocks[0][1], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, blocks[0][1], 0o600))
 	return path
 }
 
@@ -115,17 +111,13 @@ func TestExecExamples(t *testing.T) {
 // TestExecWithoutItsScript: an interpreter that does not find its script, or a module of it, refuses no event.
 func TestExecWithoutItsScript(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "handler.py")
-	if err := os.WriteFile(script, []byte("import sys, a_module_that_is_missing\nsys.stdin.read()\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("import sys, a_module_that_is_missing\nsys.stdin.read()\n"), 0o600))
 	for _, command := range [][]string{{"python3", "/nonexistent.py"}, {"python3", script}, {"node", "/nonexistent.js"}, {"sh", "/nonexistent.sh"}} {
 		for _, ack := range []exec.Ack{exec.IDs, exec.Exit} {
 			c, _ := exec.Driver().New().(*exec.Config)
 			c.Command, c.Ack = command, ack
 			s, err := c.Open(t.Context(), sinktest.Env(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n, err := s.Write(t.Context(), sinktest.Events(3))
 			if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) || !strings.Contains(err.Error(), "check command") {
 				t.Errorf("%q with ack: %s: Write returned %d and %v, want 0 and an error that passes", command, ack, n, err)
@@ -164,9 +156,7 @@ func TestPythonRecipe(t *testing.T) {
 func wantText(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", filepath.Base(path), diff)
 	}

@@ -38,9 +38,7 @@ func TestKafkaConformance(t *testing.T) {
 func kafkaDestination(cluster *kafkaserver.Cluster, topic string) *sinktest.Destination {
 	must := func(t *testing.T, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	broker, frozen := cluster.Broker(1), false
 	return &sinktest.Destination{

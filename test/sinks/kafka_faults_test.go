@@ -106,9 +106,7 @@ func (l *three) during(t *testing.T, fault func(ctx context.Context) error) {
 		pause(ctx, 20*time.Millisecond)
 		select {
 		case err := <-over:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l.healthy(t)
 			deliver(t, l.sink, l.events[l.done:l.done+100])
 			l.done += 100
@@ -191,9 +189,7 @@ func (l *three) restart(ctx context.Context) error {
 // killTwo: one broker alone acknowledges nothing. The sink returns an error that passes.
 func (l *three) killTwo(t *testing.T) {
 	for _, id := range []int32{2, 3} {
-		if err := l.cluster.Broker(id).Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.cluster.Broker(id).Kill())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -209,9 +205,7 @@ func (l *three) killTwo(t *testing.T) {
 		t.Logf("after %v: %v", time.Since(started), err)
 		break
 	}
-	if err := l.cluster.StartAll(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.cluster.StartAll(ctx))
 	deliver(t, l.sink, l.events[l.done:l.done+100])
 	l.done += 100
 }
@@ -275,8 +269,6 @@ func (l *three) inSync(t *testing.T, topic string, id int32) {
 func (l *three) try(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }

@@ -50,9 +50,7 @@ func TestKafkaRefusals(t *testing.T) {
 // must fails the test if one of the errors of an admin request is not nil.
 func (r refusals) must(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(errs...))
 }
 
 // set sets a property of a topic.
@@ -137,9 +135,7 @@ func failure(t *testing.T, s sink.Sink, events []event.Event) (taken int, err er
 		if err != nil && ctx.Err() == nil {
 			return taken + n, err
 		}
-		if err := ctx.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ctx.Err())
 		pause(ctx, 20*time.Millisecond)
 	}
 	t.Fatalf("the sink took all %d events", len(events))

@@ -42,9 +42,7 @@ func kafkaAdmin(t *testing.T, cluster *kafkaserver.Cluster) *kadm.Client {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addresses()...), kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.Close)
 	return kadm.NewClient(client)
 }
@@ -77,9 +75,7 @@ func kafkaRecords(t *testing.T, cluster *kafkaserver.Cluster, topic string) []*k
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addresses()...), kgo.DisableClientMetrics(),
 		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(50*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	var ends kadm.ListedOffsets

@@ -7,4 +7,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

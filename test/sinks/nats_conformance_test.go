@@ -50,9 +50,7 @@ func clientGoroutines() []goleak.Option {
 func destination(server *natsserver.Server, change func(c *nats.Config), received func(t *testing.T) []sinktest.Record) *sinktest.Destination {
 	must := func(t *testing.T, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	frozen := false
 	return &sinktest.Destination{

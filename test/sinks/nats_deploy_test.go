@@ -19,9 +19,7 @@ import (
 func startDeployed(t *testing.T) (informd, reader string) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/kustomize/overlays/nats/nats.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, accounts, ok := strings.Cut(string(text), "\naccounts {")
 	if !ok {
 		t.Fatal("nats.conf has no accounts")
@@ -52,21 +50,13 @@ func TestNATSDeployedReader(t *testing.T) {
 
 	conn := dial(t, reader)
 	js, err := jetstream.NewWithAPIPrefix(conn, "READ.API")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stream, err := js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "app", AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	batch, err := consumer.Fetch(len(events), jetstream.FetchMaxWait(5*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for m := range batch.Messages() {
 		if err := m.DoubleAck(t.Context()); err != nil {
 			t.Error(err)
@@ -102,9 +92,7 @@ func TestNATSDeployedReader(t *testing.T) {
 	}
 	deliver(t, s, sinktest.Events(21)[20:])
 	info, err := stream.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.State.LastSeq != before.LastSeq+uint64(1) || info.State.Msgs != info.State.LastSeq {
 		t.Errorf("the reader changed the stream: %d messages up to %d, want %d", info.State.Msgs, info.State.LastSeq, len(events)+1)
 	}

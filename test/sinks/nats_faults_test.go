@@ -44,9 +44,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, events []event.Event) {
 			t.Errorf("the stream holds %s %d times", id, times[id])
 		}
 		rv, err := strconv.ParseUint(m.Header.Get("ce-resourceversion"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if rv <= revision[m.Subject] {
 			t.Errorf("subject %s: revision %d after %d", m.Subject, rv, revision[m.Subject])
 		}
@@ -124,13 +122,9 @@ func TestNATSKilledUnderLoad(t *testing.T) {
 			default:
 			}
 		}
-		if err := <-killed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-killed)
 		if round%4 == 3 {
-			if err := s.Close(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close(ctx))
 			s = open(t, options)
 			done = max(0, done-random.IntN(behind))
 		}
@@ -152,9 +146,7 @@ func TestNATSFrozen(t *testing.T) {
 	for range 5 {
 		deliver(t, s, events[done:done+100])
 		done += 100
-		if err := server.Freeze(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Freeze())
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		started := time.Now()
 		n, err := s.Write(ctx, events[done:done+200])
@@ -165,9 +157,7 @@ func TestNATSFrozen(t *testing.T) {
 		if took := time.Since(started); took > 3*time.Second {
 			t.Errorf("Write took %v with a context of 300ms", took)
 		}
-		if err := server.Thaw(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Thaw())
 		deliver(t, s, events[done+n:done+200])
 		done += 200
 	}
@@ -176,9 +166,7 @@ func TestNATSFrozen(t *testing.T) {
 
 func TestNATSAbsentAtOpen(t *testing.T) {
 	server := startServer(t)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Kill())
 	started := time.Now()
 	s := open(t, config(t, server.URL(), useJetStream))
 	events := sinktest.Events(20)
@@ -189,9 +177,7 @@ func TestNATSAbsentAtOpen(t *testing.T) {
 	if !strings.Contains(err.Error(), "refused") {
 		t.Errorf("Write: %v, want a word of the refused connection", err)
 	}
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start(t.Context()))
 	deliver(t, s, events)
 	wantOnce(t, jetStream(t, dial(t, server.URL())), events)
 }
@@ -236,9 +222,7 @@ func TestNATSTooLarge(t *testing.T) {
 func unlimit(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := stream.CachedInfo().Config
 	c.MaxMsgs, c.MaxBytes = -1, -1
 	if _, err := js.UpdateStream(t.Context(), c); err != nil {
@@ -300,9 +284,7 @@ func TestNATSStreamDeleted(t *testing.T) {
 	s := open(t, config(t, server.URL(), useJetStream))
 	events := sinktest.Events(40)
 	deliver(t, s, events[:20])
-	if err := js.DeleteStream(t.Context(), streamName); err != nil {
-		t.Fatal(err)
-	}
+	must(t, js.DeleteStream(t.Context(), streamName))
 	if retries := deliver(t, s, events[20:]); retries > 2 {
 		t.Errorf("it took %d retries", retries)
 	}
@@ -343,9 +325,7 @@ func TestNATSRepeatedAfterRestart(t *testing.T) {
 		for at := span[0]; at < span[1]; at += 100 {
 			deliver(t, s, events[at:min(at+100, span[1])])
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(t.Context()))
 		wantOnce(t, js, events[:max(span[1], len(stored(t, js, streamName)))])
 	}
 }
@@ -416,9 +396,7 @@ func TestNATSRepeatedUnderReusedName(t *testing.T) {
 	for range 2 {
 		s := open(t, options)
 		deliver(t, s, batch)
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(t.Context()))
 	}
 	all := stored(t, js, streamName)
 	if len(all) != 2 || all[0].Header.Get("ce-id") != deleted.ID || all[1].Header.Get("ce-id") != added.ID {

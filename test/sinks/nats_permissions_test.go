@@ -28,9 +28,7 @@ type documented struct {
 func startDocumented(t *testing.T, file string) *documented {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, text, _ := strings.Cut(string(page), "```conf\n")
 	text, _, ok := strings.Cut(text, "```")
 	if !ok {
@@ -51,9 +49,7 @@ func startDocumented(t *testing.T, file string) *documented {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := root.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, root.Flush())
 	return d
 }
 

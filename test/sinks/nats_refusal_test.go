@@ -20,9 +20,7 @@ func TestErrorsOfTheServerAreKnown(t *testing.T) {
 	}
 	const golden = "../../pkg/sink/nats/testdata/errors.golden"
 	content, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for line := range strings.Lines(string(content)) {
 		got = append(got, line[:strings.LastIndex(line, ": ")])

@@ -23,19 +23,13 @@ func TestNATSRenderIsWhatIsSent(t *testing.T) {
 			c.SubjectPrefix = name
 			conn := dial(t, server.URL())
 			got, err := conn.SubscribeSync(name + ".>")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, conn.Flush())
 			events := slices.Concat(sinktest.AllOps(), sinktest.Hostile())
 			deliver(t, open(t, c), events)
 			for i := range events {
 				sent, err := got.NextMsg(patience)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sameMessage(t, c, &events[i], sent)
 			}
 		})
@@ -45,9 +39,7 @@ func TestNATSRenderIsWhatIsSent(t *testing.T) {
 func sameMessage(t *testing.T, c *nats.Config, e *event.Event, sent *client.Msg) {
 	t.Helper()
 	r, err := c.Render(sinktest.Env(t), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.To != sent.Subject || string(r.Body) != string(sent.Data) {
 		t.Errorf("%s: rendered %s %s, sent %s %s", e.ID, r.To, r.Body, sent.Subject, sent.Data)
 	}

@@ -56,12 +56,8 @@ func (r *replaceable) write(t *testing.T, to sink.Sink) error {
 func (r *replaceable) replace(t *testing.T, messages int) {
 	t.Helper()
 	stream, err := r.js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.js.DeleteStream(t.Context(), streamName); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.js.DeleteStream(t.Context(), streamName))
 	if _, err := r.js.CreateStream(t.Context(), stream.CachedInfo().Config); err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +92,7 @@ func TestReplacedStream(t *testing.T) {
 			t.Parallel() // they wait
 			r := newReplaceable(t)
 			for range 3 {
-				if err := r.write(t, r.sink); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.write(t, r.sink))
 			}
 			test(t, r)
 		})
@@ -115,9 +109,7 @@ func testFullerStream(t *testing.T, r *replaceable) {
 // testEmptierStream: the next sequence of the stream is one that the stream before had. That shows at once.
 func testEmptierStream(t *testing.T, r *replaceable) {
 	r.replace(t, 1)
-	if err := r.write(t, r.sink); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.write(t, r.sink))
 	if len(r.found) != 2 {
 		t.Errorf("the sink found %q, want two identities", r.found)
 	}
@@ -129,9 +121,7 @@ func testStreamOfOtherSettings(t *testing.T, r *replaceable) {
 	change := func(discard jetstream.DiscardPolicy) {
 		t.Helper()
 		stream, err := r.js.Stream(t.Context(), streamName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		changed := stream.CachedInfo().Config
 		changed.Discard, changed.MaxMsgs = discard, 1_000_000
 		if _, err := r.js.UpdateStream(t.Context(), changed); err != nil {
@@ -156,9 +146,7 @@ func testOtherSubjects(t *testing.T, r *replaceable) {
 		useJetStream(c)
 		c.SubjectPrefix = "k8s.more"
 	})
-	if err := r.write(t, more); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.write(t, more))
 	if len(r.found) != 2 {
 		t.Errorf("the sinks found %q, want two identities", r.found)
 	}

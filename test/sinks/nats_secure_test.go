@@ -29,21 +29,15 @@ import (
 func writePair(t *testing.T, dir, host string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certFile, keyFile = filepath.Join(dir, host+".crt"), filepath.Join(dir, host+".key")
 	writeFile(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
 	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
@@ -101,26 +95,20 @@ type operator struct {
 
 func newOperator(t *testing.T) *operator {
 	t.Helper()
-	must := func(pair nkeys.KeyPair, err error) (nkeys.KeyPair, string) {
+	created := func(pair nkeys.KeyPair, err error) (nkeys.KeyPair, string) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		public, err := pair.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return pair, public
 	}
-	operatorKey, operatorID := must(nkeys.CreateOperator())
-	accountKey, accountID := must(nkeys.CreateAccount())
-	_, systemID := must(nkeys.CreateAccount())
+	operatorKey, operatorID := created(nkeys.CreateOperator())
+	accountKey, accountID := created(nkeys.CreateAccount())
+	_, systemID := created(nkeys.CreateAccount())
 	encode := func(claims jwt.Claims) string {
 		t.Helper()
 		token, err := claims.Encode(operatorKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return token
 	}
 	operatorClaims := jwt.NewOperatorClaims(operatorID)
@@ -139,13 +127,9 @@ func (o *operator) creds(t *testing.T, lifetime time.Duration) string {
 	claims := jwt.NewUserClaims(user.public)
 	claims.Expires = time.Now().Add(lifetime).Unix()
 	token, err := claims.Encode(o.account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	content, err := jwt.FormatUserConfig(token, []byte(user.seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(content)
 }
 
@@ -162,9 +146,7 @@ func TestNATSCredsRotate(t *testing.T) {
 	events := sinktest.Events(100)
 	deliver(t, s, events[:50])
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writeFile(t, file, o.creds(t, time.Hour))
 	pause(t.Context(), 3*time.Second) // the first ones have expired
 	deliver(t, s, events[50:])

@@ -64,13 +64,9 @@ func TestNATSRefusesStream(t *testing.T) {
 				t.Errorf("the stream was changed: %+v, was %+v", after, before)
 			}
 			// The user mends it; the sink goes on by itself.
-			if err := js.DeleteStream(t.Context(), streamName); err != nil {
-				t.Fatal(err)
-			}
+			must(t, js.DeleteStream(t.Context(), streamName))
 			deliver(t, s, sinktest.Events(3))
-			if err := js.DeleteStream(t.Context(), streamName); err != nil {
-				t.Fatal(err)
-			}
+			must(t, js.DeleteStream(t.Context(), streamName))
 		})
 	}
 }
@@ -78,9 +74,7 @@ func TestNATSRefusesStream(t *testing.T) {
 func streamConfig(t *testing.T, js jetstream.JetStream) jetstream.StreamConfig {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream.CachedInfo().Config
 }
 
@@ -93,9 +87,7 @@ func TestNATSCreatesStream(t *testing.T) {
 	}))
 	deliver(t, s, sinktest.Events(1))
 	stream, err := js.Stream(t.Context(), "MINE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := stream.CachedInfo().Config
 	if got.Storage != jetstream.FileStorage || got.Discard != jetstream.DiscardNew || got.MaxAge != time.Hour ||
 		got.MaxBytes != 5<<20 || got.MaxMsgs != -1 || got.MaxMsgsPerSubject != 16 || !reflect.DeepEqual(got.Subjects, []string{"a.b.>"}) {
@@ -141,9 +133,7 @@ func TestNATSSubjectsOfAnotherStream(t *testing.T) {
 
 func writeFile(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 func TestNATSWrongCredentials(t *testing.T) {
@@ -212,17 +202,11 @@ type key struct {
 func userKey(t *testing.T) key {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seed, err := pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key{pair, public, string(seed)}
 }
 

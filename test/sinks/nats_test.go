@@ -137,9 +137,7 @@ func dial(t *testing.T, url string, options ...client.Option) *client.Conn {
 	options = append(options, client.MaxReconnects(-1), client.ReconnectWait(20*time.Millisecond),
 		client.ClosedHandler(func(*client.Conn) { close(closed) }))
 	conn, err := client.Connect(url, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		<-closed
@@ -150,9 +148,7 @@ func dial(t *testing.T, url string, options ...client.Option) *client.Conn {
 func jetStream(t *testing.T, conn *client.Conn) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return js
 }
 
@@ -166,22 +162,16 @@ func stored(t *testing.T, js jetstream.JetStream, name string) []*jetstream.RawS
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := stream.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []*jetstream.RawStreamMsg
 	for sequence := info.State.FirstSeq; sequence <= info.State.LastSeq && sequence > 0; sequence++ {
 		m, err := stream.GetMsg(ctx, sequence)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, m)
 	}
 	return all
@@ -208,12 +198,8 @@ func subscribe(t *testing.T, url string) *inbox {
 		defer in.mu.Unlock()
 		in.got = append(in.got, m)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, sub.SetPendingLimits(-1, -1))
 	in.wait(t)
 	return in
 }
@@ -237,9 +223,7 @@ func (in *inbox) wait(t *testing.T) {
 	}
 	in.prove(ctx, t)
 	handled := make(chan struct{})
-	if err := in.conn.Barrier(func() { close(handled) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, in.conn.Barrier(func() { close(handled) }))
 	<-handled
 }
 
@@ -278,9 +262,7 @@ func (in *inbox) messages(t *testing.T) []*client.Msg {
 func record(t *testing.T, headers client.Header, data []byte) sinktest.Record {
 	t.Helper()
 	r, err := sinktest.FromHeaders(headers, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 

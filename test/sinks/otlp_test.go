@@ -51,9 +51,7 @@ func otlpConfig(t *testing.T, address string, change func(c *otlp.Config)) *otlp
 func openOTLP(t *testing.T, c *otlp.Config) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("Close: %v", err)
@@ -67,9 +65,7 @@ func openOTLP(t *testing.T, c *otlp.Config) sink.Sink {
 func moody(t *testing.T, address string, refuse http.HandlerFunc) string {
 	t.Helper()
 	to, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	transport := &http.Transport{Protocols: &http.Protocols{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
@@ -135,9 +131,7 @@ func TestCollector(t *testing.T) {
 			for done, killed := 0, false; done < len(events); {
 				if done > 200 && !killed {
 					killed = true
-					if err := server.Kill(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, server.Kill())
 					go func() { restarted <- server.Process.Start(context.WithoutCancel(t.Context())) }()
 				}
 				n, err := s.Write(t.Context(), events[done:min(done+25, len(events))])
@@ -149,9 +143,7 @@ func TestCollector(t *testing.T) {
 					rest(t)
 				}
 			}
-			if err := <-restarted; err != nil {
-				t.Fatal(err)
-			}
+			must(t, <-restarted)
 			compareWithRendered(t, c, events, server.Received(t))
 		})
 	}
@@ -186,9 +178,7 @@ func lines(t *testing.T, requests []*logs.LogsData) (all []line, repeats int) {
 					r.Body = &common.AnyValue{} // the Collector writes no difference
 				}
 				content, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if seen[string(content)] {
 					repeats++
 					continue
@@ -208,13 +198,9 @@ func compareWithRendered(t *testing.T, c *otlp.Config, events []event.Event, rec
 	rendered := make([]*logs.LogsData, len(events))
 	for i := range events {
 		r, err := c.Render(sinktest.Env(t), &events[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rendered[i] = &logs.LogsData{}
-		if err := protojson.Unmarshal(r.Text, rendered[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, protojson.Unmarshal(r.Text, rendered[i]))
 	}
 	want, _ := lines(t, rendered)
 	got, repeats := lines(t, received)
@@ -266,9 +252,7 @@ func (s service) Export(_ context.Context, r *collector.ExportLogsServiceRequest
 // TestGRPCServer: the answers of a server with grpc-go, the library of the Collector.
 func TestGRPCServer(t *testing.T) {
 	asked, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fine := &collector.ExportLogsServiceResponse{}
 	partly := &collector.ExportLogsServiceResponse{PartialSuccess: &collector.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}}
 	warned := &collector.ExportLogsServiceResponse{PartialSuccess: &collector.ExportLogsPartialSuccess{ErrorMessage: "deprecated"}}
@@ -294,9 +278,7 @@ func TestGRPCServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			server := grpc.NewServer()
 			collector.RegisterLogsServiceServer(server, service{answer: tt.answer})
 			ended := make(chan error, 1)

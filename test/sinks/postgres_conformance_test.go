@@ -56,9 +56,7 @@ func tableConfig(address, schema string) *postgres.Config {
 func tables(s *server.Server, address, schema string) *sinktest.Destination {
 	must := func(t *testing.T, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	heal, identity := func(*testing.T) error { return nil }, ""
 	return &sinktest.Destination{

@@ -19,14 +19,10 @@ import (
 func TestPostgresDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	for _, open := range []string{dir, filepath.Dir(dir)} { // to the server's user
-		if err := os.Chmod(open, 0o711); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(open, 0o711))
 	}
 	disk := filepath.Join(dir, "disk")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(disk, 0o700))
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=200m,mode=0711"); err != nil {
 		t.Fatalf("mount a small file system (as root): %v", err)
 	}
@@ -36,9 +32,7 @@ func TestPostgresDiskFull(t *testing.T) {
 		}
 	})
 	data := filepath.Join(disk, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(data, 0o700))
 	s := server.Start(t, server.Options{DataDir: data, Settings: map[string]string{"max_wal_size": "32MB", "min_wal_size": "32MB"}})
 	d := newDatabase(t, s, nil)
 	filler := filepath.Join(disk, "filler")
@@ -66,14 +60,10 @@ func TestPostgresDiskFull(t *testing.T) {
 		if !failed {
 			t.Fatal("no Write failed on a full disk")
 		}
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filler))
 		if _, err := s.TryQuery(t.Context(), "SELECT 1"); err != nil {
 			_ = s.Kill() // it has given up, or is about to
-			if err := s.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Start(t.Context()))
 		}
 		for end := time.Now().Add(time.Minute); ; {
 			n, err := d.sink.Write(t.Context(), batch)
@@ -92,14 +82,10 @@ func TestPostgresDiskFull(t *testing.T) {
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block := make([]byte, 64<<10)
 	for err == nil {
 		_, err = f.Write(block)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 }

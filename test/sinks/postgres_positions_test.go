@@ -80,9 +80,7 @@ func testRestored(t *testing.T, s *server.Server) {
 		}
 	}
 	opened, err := tableConfig(s.Address(), "t").Open(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.sink = opened
 	for _, seq := range []uint64{0, 0, 51, 0, 101, 0} {
 		d.writeAt(sink.Positions{Log: "log", Seqs: []uint64{seq}, Acknowledged: 100}, d.object(event.Modified, "a", `{}`))
@@ -127,9 +125,7 @@ func TestPostgresEncoding(t *testing.T) {
 		}
 		conn, err := pgconn.Connect(t.Context(), fmt.Sprintf("host=127.0.0.1 port=%s user=%s password=%s dbname=%s sslmode=disable",
 			strings.TrimPrefix(s.Address(), "127.0.0.1:"), server.User, server.Password, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		results, err := conn.Exec(t.Context(), "SELECT FROM pg_namespace WHERE nspname = 't'").ReadAll()
 		if err != nil || len(results[0].Rows) != 0 {
 			t.Errorf("%s: %d schemas, %v", encoding, len(results[0].Rows), err)

@@ -14,9 +14,7 @@ import (
 // TestSQLRecipe runs the queries of docs/recipes.md.
 func TestSQLRecipe(t *testing.T) {
 	page, err := os.ReadFile("../../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block := regexp.MustCompile("(?ms)^```sql\n(.*?)^```$").FindSubmatch(page)
 	if block == nil {
 		t.Fatal("docs/recipes.md has no queries")

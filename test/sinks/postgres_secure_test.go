@@ -43,9 +43,7 @@ func TestPostgresLogin(t *testing.T) {
 			c.TLS = connection.TLS{CAFile: certFile, ServerName: host}
 			test.change(c)
 			opened, err := c.Open(t.Context(), sinktest.Env(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n, err := opened.Write(t.Context(), sinktest.Events(2))
 			switch {
 			case test.says == "" && (n != 2 || err != nil):
@@ -68,9 +66,7 @@ func TestPostgresLogin(t *testing.T) {
 		d.write(sinktest.Events(1)...)
 		// The first connection of the test itself is the last one with the old password.
 		s.Query(t, "ALTER ROLE "+server.User+" PASSWORD 'changed'; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL")
-		if err := os.WriteFile(password, []byte("changed"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(password, []byte("changed"), 0o600))
 		if n, err := d.sink.Write(t.Context(), sinktest.Events(2)); n != 2 || err != nil {
 			if n, err = d.sink.Write(t.Context(), sinktest.Events(2)); n != 2 || err != nil {
 				t.Errorf("Write returned %d, %v", n, err)

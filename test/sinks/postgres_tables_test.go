@@ -43,9 +43,7 @@ func (d *database) open(change func(c *postgres.Config)) sink.Sink {
 		change(c)
 	}
 	s, err := c.Open(d.t.Context(), sinktest.Env(d.t))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	d.t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(d.t.Context())); err != nil {
 			d.t.Error(err)
@@ -447,9 +445,7 @@ func testRender(t *testing.T, s *server.Server) {
 	rows := d.Query(t, "SELECT to_jsonb(h) - 'cluster' - 'position' FROM t.history h ORDER BY position")
 	for i := range events {
 		rendered, err := tableConfig("localhost", "t").Render(sinktest.Env(t), &events[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var want, got map[string]any
 		for text, into := range map[string]*map[string]any{rows[i][0]: &want, string(rendered.Body): &got} {
 			if err := json.Unmarshal([]byte(text), into); err != nil {
@@ -486,9 +482,7 @@ func testAnotherSink(t *testing.T, s *server.Server) {
 		env := sinktest.Env(t)
 		test.change(&env)
 		other, err := tableConfig(s.Address(), "t").Open(t.Context(), env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n, err := other.Write(t.Context(), []event.Event{d.object(event.Added, "a", `{}`)})
 		if (err != nil) != test.refused || sink.IsPermanent(err) || test.refused && !strings.Contains(err.Error(), "set schema") {
 			t.Errorf("another %s: Write returned %d, %v", name, n, err)

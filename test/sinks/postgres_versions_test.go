@@ -62,9 +62,7 @@ func testKills(t *testing.T, s *server.Server) {
 		select {
 		case written <- struct{}{}:
 		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			done = true
 		default:
 		}

@@ -28,13 +28,9 @@ func TestOutageOfAView(t *testing.T) {
 	conn := dial(t, natsserver.Start(t, natsserver.Options{}).URL())
 	log := make(logged, 1000)
 	v, err := view.New(conn, view.Options{Stream: "S", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- v.Run(ctx) }()
@@ -67,9 +63,7 @@ func TestOutageOfAView(t *testing.T) {
 	}
 	create()
 	wait(again)
-	if err := js.DeleteStream(t.Context(), "S"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, js.DeleteStream(t.Context(), "S"))
 	wait(missing)
 	create()
 	wait(again)

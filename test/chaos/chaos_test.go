@@ -36,9 +36,7 @@ const cleanup = 30 * time.Second
 //	CHAOS_LOGS      directory to keep informd's logs in
 func TestChaos(t *testing.T) {
 	options, err := fromEnvironment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := t.Context()
 	if deadline, ok := t.Deadline(); ok { // go test's own end would leave things behind
 		var cancel context.CancelFunc
@@ -46,9 +44,7 @@ func TestChaos(t *testing.T) {
 		defer cancel()
 	}
 	report, err := Run(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	report.Write(os.Stdout)
 	if path := os.Getenv("CHAOS_REPORT"); path != "" {
 		if err := report.Save(path); err != nil {

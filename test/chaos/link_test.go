@@ -20,9 +20,7 @@ import (
 func linked(t *testing.T) (*Link, net.Conn) {
 	t.Helper()
 	link, err := NewLink(echo(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = link.Close() })
 	return link, dial(t, link)
 }
@@ -32,9 +30,7 @@ func echo(t *testing.T, prefix string) string {
 	t.Helper()
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -64,9 +60,7 @@ func dial(t *testing.T, link *Link) net.Conn {
 	t.Helper()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(t.Context(), "tcp", link.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -113,9 +107,7 @@ func TestLinkHoldIsSilentAndPassesLater(t *testing.T) {
 		t.Errorf("a held connection answers %v, want silence", err)
 	}
 	link.Heal()
-	if err := conn.SetDeadline(time.Now().Add(answered)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(answered)))
 	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "ping\n" || err != nil {
 		t.Errorf("what was held: %q, %v", got, err)
 	}
@@ -159,9 +151,7 @@ func TestLinkSpreadsConnections(t *testing.T) {
 	answers := make(map[string]int)
 	for range 30 {
 		got, err := ask(dial(t, link), answered)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answers[got]++
 	}
 	if answers["a ping\n"] == 0 || answers["b ping\n"] == 0 || len(answers) != 2 {
@@ -176,20 +166,14 @@ func TestFrameProxyDropsOneDeletion(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, frames) }))
 	defer api.Close()
 	proxy, err := NewFrameProxy(&rest.Config{Host: api.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = proxy.Close() }()
 	get := func(query string) string {
 		request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, proxy.URL()+"/api/v1/pods"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		var b bytes.Buffer
 		if _, err := b.ReadFrom(response.Body); err != nil {

@@ -19,9 +19,7 @@ import (
 // break an invariant that it is said to break. CHAOS_MUTANT names a single one.
 func TestMutants(t *testing.T) {
 	options, err := fromEnvironment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, m := range mutants() {
 		if one := os.Getenv("CHAOS_MUTANT"); one != "" && one != m.name {
 			continue
@@ -36,9 +34,7 @@ func TestMutants(t *testing.T) {
 				o.Duration = cmp.Or(m.duration, 45*time.Second)
 			}
 			report, err := Run(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			caught := false
 			for invariant := range report.Violations {
 				caught = caught || slices.Contains(m.caughtBy, invariant)
@@ -61,19 +57,13 @@ func buildMutant(t *testing.T, m mutant) string {
 	}
 	dir := t.TempDir()
 	module, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(dir, "mutant.go")
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(module, filepath.FromSlash(m.file)): file}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list := filepath.Join(dir, "overlay.json")
 	for path, text := range map[string][]byte{file: content, list: overlay} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o600))
 	}
 	binary := filepath.Join(dir, "informd")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-trimpath", "-o", binary, "./cmd/informd")

@@ -45,9 +45,7 @@ func TestCheckView(t *testing.T) {
 				}
 				raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, o.Name, o.UID, last.RV)
 				b, err := decodeObject(raw)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				last.Hash = b.hash
 				rows[o.key()] = view.Object{UID: o.UID, At: view.Revision{ResourceVersion: last.RV}, JSON: raw}
 			}

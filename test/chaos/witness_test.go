@@ -8,21 +8,25 @@ import (
 	"time"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // watched is a rig of two replicas, of which the first leads from a time on, and the witness of that.
 func watched(t *testing.T) (*witness, time.Time) {
 	t.Helper()
 	r := &Rig{hook: &Hook{}}
 	for range 2 {
 		peer, err := NewLink("127.0.0.1:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = peer.Close() })
 		r.sides = append(r.sides, &side{peer: peer})
 		r.informds = append(r.informds, &Daemon{log: filepath.Join(t.TempDir(), "log")})
-		if err := os.WriteFile(r.informds[len(r.informds)-1].log, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(r.informds[len(r.informds)-1].log, nil, 0o600))
 	}
 	at := time.Now().Truncate(time.Second)
 	first, second := r.sides[0].peer.Address(), r.sides[1].peer.Address()
@@ -53,9 +57,7 @@ func TestWitnessOfLosses(t *testing.T) {
 				w.unfit[1] = append(w.unfit[1], at.Add(-d))
 			}
 			lines := strings.ReplaceAll(test.lines, "%s", at.Format(time.RFC3339Nano))
-			if err := os.WriteFile(w.rig.informds[1].log, []byte(lines), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(w.rig.informds[1].log, []byte(lines), 0o600))
 			if broken := w.losses(test.strikes); len(broken) != test.broken {
 				t.Errorf("broken: %v, want %d", broken, test.broken)
 			}

@@ -32,14 +32,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(httpClient.CloseIdleConnections)
 	clientset, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return clientset
 }
 
@@ -47,9 +43,7 @@ func create(ctx context.Context, t *testing.T, c *kubernetes.Clientset, name str
 	t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	created, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return created
 }
 
@@ -70,9 +64,7 @@ func TestControlPlaneIsRealAndKeepsItsPortAndData(t *testing.T) {
 	admin := client(t, c.RESTConfig())
 
 	version, err := admin.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if version.GitVersion != "v1.37.1" || version.Major != "1" || version.Minor != "37" {
 		t.Errorf("version is %s (%s.%s), want v1.37.1 (1.37)", version.GitVersion, version.Major, version.Minor)
 	}
@@ -132,9 +124,7 @@ func TestCompactionEndsHistory(t *testing.T) {
 				t.Fatalf("list before compaction: %v, at %s", err, before.ResourceVersion)
 			}
 			head, err := c.Revision(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			compacted, err := c.Compact(ctx)
 			if err != nil || compacted < head {
 				t.Fatalf("compacted to %d, %v; head was %d before", compacted, err, head)
@@ -153,13 +143,9 @@ func TestUsersHaveOnlyTheirOwnRights(t *testing.T) {
 	ctx := t.Context()
 	c := cluster.Start(t, cluster.Options{})
 	user, err := c.AddUser("viewer@example.com", "viewers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fromFile, err := clientcmd.BuildConfigFromFlags("", user.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, config := range map[string]*rest.Config{"REST config": user.RESTConfig(), "kubeconfig": fromFile} {
 		_, err := client(t, config).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})
 		if !apierrors.IsForbidden(err) {
@@ -167,17 +153,13 @@ func TestUsersHaveOnlyTheirOwnRights(t *testing.T) {
 		}
 	}
 	expired, err := c.AddUserUntil(time.Now().Add(-time.Minute), "late")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = client(t, expired.RESTConfig()).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})
 	if !apierrors.IsUnauthorized(err) {
 		t.Errorf("list with an expired certificate: %v, want 401", err)
 	}
 	adminConfig, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := client(t, adminConfig).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{}); err != nil {
 		t.Errorf("list with the administrator's kubeconfig: %v", err)
 	}
@@ -194,9 +176,7 @@ func TestTwoAPIServersShareOneEtcd(t *testing.T) {
 			t.Errorf("written through server %d, read through the other: %v", i, err)
 		}
 	}
-	if err := c.APIServer(0).Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.APIServer(0).Kill())
 	create(ctx, t, client(t, c.RESTConfigFor(1)), "alone")
 }
 
@@ -204,18 +184,14 @@ func TestFrozenAPIServerAnswersWhenThawed(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	admin := client(t, c.RESTConfig())
 	create(t.Context(), t, admin, "object")
-	if err := c.APIServer(0).Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.APIServer(0).Freeze())
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := admin.CoreV1().ConfigMaps(namespace).Get(short, "object", metav1.GetOptions{})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("read from a frozen server: %v, want a timeout", err)
 	}
-	if err := c.APIServer(0).Thaw(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.APIServer(0).Thaw())
 	eventually(t.Context(), t, "read after the thaw", func(ctx context.Context) bool {
 		_, err := admin.CoreV1().ConfigMaps(namespace).Get(ctx, "object", metav1.GetOptions{})
 		return err == nil
@@ -225,14 +201,10 @@ func TestFrozenAPIServerAnswersWhenThawed(t *testing.T) {
 func TestGracefulStopDoesNotWaitForWatches(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	watch, err := client(t, c.RESTConfig()).CoreV1().ConfigMaps(namespace).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	started := time.Now()
-	if err := c.APIServer(0).Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.APIServer(0).Stop())
 	if took := time.Since(started); took > patience/2 {
 		t.Errorf("stop took %s", took)
 	}
@@ -244,16 +216,12 @@ func TestDirectoryIsKeptAndContinued(t *testing.T) {
 	ctx := t.Context()
 	options := cluster.Options{Dir: t.TempDir(), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	first, err := cluster.New(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object := create(ctx, t, client(t, first.RESTConfig()), "kept")
 	if _, err := cluster.New(ctx, options); err == nil {
 		t.Error("a second cluster started in the same directory")
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	if _, err := os.Stat(options.Kubeconfig); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("kubeconfig after close: %v", err)
 	}
@@ -266,9 +234,7 @@ func TestDirectoryIsKeptAndContinued(t *testing.T) {
 
 func TestForeignKubeconfigIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte("apiVersion: v1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("apiVersion: v1\n"), 0o600))
 	if _, err := cluster.New(t.Context(), cluster.Options{Kubeconfig: path}); err == nil {
 		t.Error("started over a kubeconfig of somebody else")
 	}
@@ -294,16 +260,12 @@ func TestCloseLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	c, err := cluster.New(t.Context(), cluster.Options{APIServers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exited := []<-chan struct{}{c.Etcd().Exited(), c.APIServer(0).Exited(), c.APIServer(1).Exited()}
 	if err := c.APIServer(1).Freeze(); err != nil { // a frozen process goes too
 		t.Fatal(err)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	for i, ended := range exited {
 		select {
 		case <-ended:
@@ -326,29 +288,19 @@ func TestRestoreBringsBackTheSnapshotAtAHigherRevision(t *testing.T) {
 			admin := client(t, c.RESTConfig())
 			kept := create(ctx, t, admin, "kept")
 			file := filepath.Join(t.TempDir(), "snapshot.db")
-			if err := c.SnapshotEtcd(ctx, file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.SnapshotEtcd(ctx, file))
 			create(ctx, t, admin, "lost")
 			before, err := c.Revision(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if test.stopped {
-				if err := c.APIServer(0).Stop(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.APIServer(0).Stop())
 			}
-			if err := c.RestoreEtcd(ctx, file, cluster.RestoreOptions{BumpRevision: bump, MarkCompacted: true}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.RestoreEtcd(ctx, file, cluster.RestoreOptions{BumpRevision: bump, MarkCompacted: true}))
 			if after, err := c.Revision(ctx); err != nil || after < before+bump/2 {
 				t.Errorf("revision %d after the restore, %d before: %v", after, before, err)
 			}
 			if test.stopped {
-				if err := c.APIServer(0).Start(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.APIServer(0).Start(ctx))
 			}
 			configMaps := admin.CoreV1().ConfigMaps(namespace)
 			eventually(ctx, t, "the state of the snapshot is served", func(ctx context.Context) bool {

@@ -59,9 +59,7 @@ func TestControllersMakeTheClusterLiveByItself(t *testing.T) {
 		return apierrors.IsNotFound(err)
 	})
 	background := metav1.DeletePropagationBackground
-	if err := deployments.Delete(ctx, "web", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, deployments.Delete(ctx, "web", metav1.DeleteOptions{PropagationPolicy: &background}))
 	eventually(ctx, t, "no Pod is left", func(ctx context.Context) bool {
 		pods, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0
@@ -69,9 +67,7 @@ func TestControllersMakeTheClusterLiveByItself(t *testing.T) {
 	if _, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.CoreV1().Namespaces().Delete(ctx, "team", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.CoreV1().Namespaces().Delete(ctx, "team", metav1.DeleteOptions{}))
 	eventually(ctx, t, "a deleted namespace ends", func(ctx context.Context) bool {
 		_, err := admin.CoreV1().Namespaces().Get(ctx, "team", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

@@ -6,6 +6,14 @@ import (
 	"testing"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func containsAll(text string, parts ...string) bool {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
@@ -18,9 +26,7 @@ func containsAll(text string, parts ...string) bool {
 func assertEmpty(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(entries) != 0 {
 		t.Errorf("left behind in %s: %v", dir, entries)
 	}

@@ -45,21 +45,13 @@ func withMonitoring(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	up, err := filepath.Rel(dir, top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := fmt.Sprintf("resources: [%s/deploy/kustomize/base]\ncomponents: [%s/%s]\n", up, up, monitoring)
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
 	from, err := filepath.Rel(top, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return from
 }
 
@@ -79,9 +71,7 @@ func TestMonitoring(t *testing.T) {
 		t.Errorf("the ServiceMonitor selects %v, %v; the service is %v", labels, err, services)
 	}
 	var want any
-	if err := yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want))
 	if diff := cmp.Diff(want, found["PrometheusRule"]["spec"]); diff != "" {
 		t.Errorf("rules (-file +object):\n%s", diff)
 	}

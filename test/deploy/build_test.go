@@ -16,6 +16,14 @@ import (
 	"github.com/informd/informd/test/applied"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // deployment is what `kubectl apply -k` applies.
 type deployment struct {
 	namespace string
@@ -96,9 +104,7 @@ func TestEveryFileIsUsed(t *testing.T) {
 	used := make(map[string]bool)
 	for _, dir := range append(kustomizations(), monitoring) {
 		var k files
-		if err := yaml.Unmarshal(read(t, dir, "kustomization.yaml"), &k); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal(read(t, dir, "kustomization.yaml"), &k))
 		used[filepath.Join(dir, "kustomization.yaml")] = true
 		for _, r := range k.Resources {
 			used[filepath.Join(dir, r)] = true
@@ -119,7 +125,5 @@ func TestEveryFileIsUsed(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

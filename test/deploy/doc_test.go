@@ -40,8 +40,6 @@ func eachKustomization(t *testing.T, f func(t *testing.T, d deployment)) {
 func read(t *testing.T, elem ...string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }

@@ -149,9 +149,7 @@ func TestPodsFitTheImage(t *testing.T) {
 	stages := parseDockerfile(t, read(t, dockerfile))
 	last := stages[len(stages)-1]
 	var command []string
-	if err := json.Unmarshal([]byte(last.all("CMD")[0].args), &command); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(last.all("CMD")[0].args), &command))
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		in := informdOf(t, d)
 		if uid := strconv.FormatInt(*in.workload.pod.SecurityContext.RunAsUser, 10); !strings.HasPrefix(last.all("USER")[0].args, uid+":") {
@@ -197,14 +195,10 @@ func buildContext(t *testing.T, build stage) string {
 			}
 			from, to := filepath.Join(root, source), filepath.Join(dir, destination)
 			if !strings.HasSuffix(source, "/") {
-				if err := os.WriteFile(filepath.Join(to, source), read(t, source), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(to, source), read(t, source), 0o600))
 				continue
 			}
-			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.CopyFS(to, os.DirFS(from)))
 		}
 	}
 	return dir
@@ -256,9 +250,7 @@ func checkSize(t *testing.T, binary string) {
 	t.Helper()
 	const limit = 40 << 20
 	info, err := os.Stat(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Size() > limit {
 		t.Errorf("the binary has %d bytes, want at most %d", info.Size(), limit)
 	}
@@ -267,9 +259,7 @@ func checkSize(t *testing.T, binary string) {
 func checkStatic(t *testing.T, binary string) {
 	t.Helper()
 	file, err := elf.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := file.Close(); err != nil {
 			t.Error(err)

@@ -69,9 +69,7 @@ func informdOf(t *testing.T, d deployment) informd {
 		t.Setenv(e.Name, strings.ReplaceAll(e.Value, "$(POD_NAME)", in.workload.name+"-0"))
 	}
 	local := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(local, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(local, text, 0o600))
 	parsed, err := configfile.Load(configfile.Source{Path: local, Drivers: drivers.All()})
 	if err != nil {
 		t.Fatalf("config:\n%v", err)
@@ -80,9 +78,7 @@ func informdOf(t *testing.T, d deployment) informd {
 	var options struct {
 		Sinks []sinkOptions `json:"sinks"`
 	}
-	if err := yaml.Unmarshal(text, &options); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &options))
 	in.sinks = options.Sinks
 	for i := range in.sinks {
 		for j, server := range in.sinks[i].Servers {
@@ -161,9 +157,7 @@ func TestProbesReachTheAdminServer(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		in := informdOf(t, d)
 		host, port, err := net.SplitHostPort(in.config.Admin.Listen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if host != "" {
 			t.Errorf("admin.listen %s: the kubelet does not reach it", in.config.Admin.Listen)
 		}
@@ -218,13 +212,9 @@ func TestSinksAreReachable(t *testing.T) {
 func checkReachable(t *testing.T, d deployment, from workload, sinkURL string) {
 	t.Helper()
 	u, err := url.Parse(sinkURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port, err := strconv.ParseInt(u.Port(), 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Contains(egressPorts(d, from), int32(port)) {
 		t.Errorf("sink server %s: the network policy lets nothing out to port %d", sinkURL, port)
 	}

@@ -89,9 +89,7 @@ func TestPrintedPermissionsAreThoseOfTheManifests(t *testing.T) {
 		in := informdOf(t, d)
 		account := rbac.Account{Name: in.workload.pod.ServiceAccountName, Namespace: d.namespace}
 		var printed bytes.Buffer
-		if err := rbac.Write(&printed, in.config, account); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rbac.Write(&printed, in.config, account))
 		want := granted(t, d, account.Name)
 		maps.Copy(want, optional())
 		applied := deployment{namespace: d.namespace, manifests: decodeManifests(t, "informd rbac", printed.Bytes())}

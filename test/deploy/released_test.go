@@ -45,30 +45,18 @@ func baseImage(t *testing.T) string {
 		w := tar.NewWriter(&text)
 		content := "nonroot:x:65532:65532:" + arch + ":/home/nonroot:/sbin/nologin\n"
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644, Size: int64(len(content))}
-		if err := writeFile(w, header, content); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeFile(w, header, content))
 		layer, err := tarball.LayerFromReader(&text, tarball.WithMediaType(types.OCILayer)) //nolint:staticcheck // it fits in memory
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		img, err = mutate.Config(img, v1.Config{User: "0", Env: []string{"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}, Entrypoint: []string{"/sh"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 	}
 	ref, err := name.ParseReference(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.WriteIndex(ref, index); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, remote.WriteIndex(ref, index))
 	return at
 }
 
@@ -117,16 +105,12 @@ func TestReleasedImage(t *testing.T) {
 		t.Error(err)
 	}
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var platforms []string
 	for _, m := range manifest.Manifests {
 		platforms = append(platforms, m.Platform.String())
 		img, err := index.Image(m.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checkImage(t, img, m.Platform.Architecture)
 		if m.Platform.Architecture == runtime.GOARCH {
 			runImage(t, img)
@@ -146,9 +130,7 @@ func TestReleasedImage(t *testing.T) {
 func pushed(t *testing.T, o image.Options) v1.ImageIndex {
 	t.Helper()
 	ref, err := name.ParseReference(strings.Replace(o.Base, "/static:nonroot", "/informd:v1.2.3", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index, err := image.Build(o)
 	if err == nil {
 		err = remote.WriteIndex(ref, index)
@@ -156,22 +138,16 @@ func pushed(t *testing.T, o image.Options) v1.ImageIndex {
 	if err == nil {
 		index, err = remote.Index(ref)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return index
 }
 
 func digest(t *testing.T, o image.Options) v1.Hash {
 	t.Helper()
 	index, err := image.Build(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := index.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -179,15 +155,11 @@ func digest(t *testing.T, o image.Options) v1.Hash {
 func checkImage(t *testing.T, img v1.Image, arch string) {
 	t.Helper()
 	file, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stages := parseDockerfile(t, read(t, dockerfile))
 	last := stages[len(stages)-1]
 	words := func(name string) (all []string) {
-		if err := json.Unmarshal([]byte(last.all(name)[0].args), &all); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(last.all(name)[0].args), &all))
 		return all
 	}
 	labels := map[string]string{"org.opencontainers.image.version": "v1.2.3", "org.opencontainers.image.revision": "abc"}
@@ -206,15 +178,11 @@ func checkImage(t *testing.T, img v1.Image, arch string) {
 		t.Fatalf("%s: %d layers, %v; want that of the base and one more", arch, len(layers), err)
 	}
 	reader, err := layers[1].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	files := tar.NewReader(reader)
 	header, err := files.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if "/"+header.Name != want.Entrypoint[0] || header.Mode != 0o755 || header.Uid != 0 || header.Gid != 0 {
 		t.Errorf("%s: file %s with mode %o of %d:%d", arch, header.Name, header.Mode, header.Uid, header.Gid)
 	}
@@ -234,30 +202,18 @@ func runImage(t *testing.T, img v1.Image) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := filepath.Join(dir, filepath.Clean("/"+header.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		text, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, header.FileInfo().Mode()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(path, text, header.FileInfo().Mode()))
 	}
 	file, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, file.Config.Entrypoint[0]), "version")
 	if os.Getuid() == 0 {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 		cmd.Path, cmd.Dir = file.Config.Entrypoint[0], "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	}

@@ -18,18 +18,22 @@ import (
 	"github.com/informd/informd/test/applied"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 const defaults = "testdata/defaults.yaml"
 
 // decode is a conversion over JSON.
 func decode(t *testing.T, from, into any) {
 	t.Helper()
 	text, err := json.Marshal(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(text, into))
 }
 
 // A change that a running informd takes from the file keeps the Pods; any other change of the
@@ -66,9 +70,7 @@ func TestPodLabelsAreStable(t *testing.T) {
 func TestDefaultsAreThoseOfKustomize(t *testing.T) {
 	r := renderOwn(t, defaults)
 	base, err := configfile.Parse("config.yaml", read(t, "deploy/kustomize/base/config.yaml"), drivers.All())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own := parsed(t, r)
 	for name, diff := range map[string]string{
 		"resources": cmp.Diff(entries(base), entries(own)),
@@ -82,9 +84,7 @@ func TestDefaultsAreThoseOfKustomize(t *testing.T) {
 		}
 	}
 	var pod appsv1.StatefulSet
-	if err := yaml.Unmarshal(read(t, "deploy/kustomize/base/statefulset.yaml"), &pod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "deploy/kustomize/base/statefulset.yaml"), &pod))
 	theirs, ours := pod.Spec.Template.Spec, only[*appsv1.StatefulSet](t, r).Spec.Template.Spec
 	if diff := cmp.Diff(theirs.SecurityContext, ours.SecurityContext); diff != "" {
 		t.Errorf("security context (-kustomize +chart):\n%s", diff)
@@ -176,9 +176,7 @@ func entries(c *config.Config) (all []string) {
 func TestMonitoring(t *testing.T) {
 	r := renderOwn(t, "testdata/monitoring.yaml")
 	var want, got any
-	if err := yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want))
 	rules := r.kind("PrometheusRule")
 	if len(rules) != 1 || rules[0].GetLabels()["release"] != "prometheus" {
 		t.Fatalf("rules: %v", rules)

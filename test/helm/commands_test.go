@@ -61,26 +61,18 @@ func shellBlocks(t *testing.T, page, language string) (blocks []string) {
 func docsDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(bin, 0o700))
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./kubectl")
 	build.Dir = filepath.Join(top, "test")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for name, target := range map[string]string{"bin/helm": helmBinary(t), "bin/informd": compiled(t), "deploy": filepath.Join(top, "deploy")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	files := map[string]string{"ca.crt": "a certificate\n"}
 	name := regexp.MustCompile(`^# (\S+\.yaml)\b`)
@@ -96,9 +88,7 @@ func docsDir(t *testing.T) string {
 		t.Fatal(fmt.Errorf("deploy/README.md has %d files", len(files)-1))
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }

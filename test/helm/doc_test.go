@@ -37,9 +37,7 @@ func helmBinary(t *testing.T) string {
 	tools := os.Getenv("TOOLS") // make exports it
 	if tools == "" {
 		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tools = filepath.Join(cache, "informd-tools")
 	}
 	path := filepath.Join(tools, runtime.Version(), "helm-"+version[1], "helm")
@@ -67,9 +65,7 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 func read(t *testing.T, elem ...string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 

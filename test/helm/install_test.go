@@ -35,9 +35,7 @@ func TestInstall(t *testing.T) {
 	set := func() *appsv1.StatefulSet {
 		t.Helper()
 		s, err := client.AppsV1().StatefulSets("watch").Get(t.Context(), "informd", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 
@@ -69,18 +67,12 @@ func TestInstall(t *testing.T) {
 func chartOf(t *testing.T, unreleased bool) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "informd")
-	if err := os.CopyFS(dir, os.DirFS(chart)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(chart)))
 	file := filepath.Join(dir, "Chart.yaml")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var fields map[string]any
-	if err := yaml.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &fields))
 	fields["annotations"] = map[string]any{"artifacthub.io/license": "Apache-2.0"}
 	if unreleased {
 		fields["annotations"] = map[string]any{"informd.dev/unreleased": "true"}
@@ -88,8 +80,6 @@ func chartOf(t *testing.T, unreleased bool) string {
 	if text, err = yaml.Marshal(fields); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	return dir
 }

@@ -33,9 +33,7 @@ func TestReadmeValues(t *testing.T) {
 		}
 		rendered++
 		file := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(block), 0o600))
 		r := render(t, file, "informd", "informd")
 		c := parsed(t, r)
 		checkWarnings(t, c)
@@ -53,17 +51,11 @@ func TestReadmeValues(t *testing.T) {
 // The files that deploy/README.md has for kustomize build, with the base of this checkout.
 func TestReadmeKustomization(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	local, err := filepath.Rel(dir, top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := regexp.MustCompile(`^# (\S+\.yaml)\b`)
 	for _, block := range readmeFiles(t) {
 		found := name.FindStringSubmatch(block)
@@ -71,9 +63,7 @@ func TestReadmeKustomization(t *testing.T) {
 			continue
 		}
 		block = strings.NewReplacer("github.com/informd/informd/", filepath.ToSlash(local)+"/", "?ref=main", "").Replace(block)
-		if err := os.WriteFile(filepath.Join(dir, found[1]), []byte(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, found[1]), []byte(block), 0o600))
 	}
 	r := release{namespace: "informd"}
 	for _, document := range applied.Kustomize(t, dir) {

@@ -130,9 +130,7 @@ func parsed(t *testing.T, r release) *config.Config {
 	}
 	text := configText(t, r)
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	c, err := configfile.Load(configfile.Source{Path: file, Drivers: drivers.All()})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

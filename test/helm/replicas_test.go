@@ -41,15 +41,11 @@ func TestReplicas(t *testing.T) {
 	if err := install("replicas=2"); err == nil || !strings.Contains(err.Error(), "replicasSecret is empty") {
 		t.Errorf("without a Secret: %v", err)
 	}
-	if err := install("replicas=2,replicasSecret=informd-replicas"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, install("replicas=2,replicasSecret=informd-replicas"))
 	files := documentedSecret(t)
 	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
 	config, err := client.CoreV1().ConfigMaps("informd").Get(t.Context(), "informd", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := strings.ReplaceAll(config.Data["config.yaml"], "/etc/informd-replicas", files)
 	text += fmt.Sprintf("\nkubernetes: {kubeconfig: %q}\n", asAccount(t, c, client))
 	binary := compiled(t)
@@ -58,9 +54,7 @@ func TestReplicas(t *testing.T) {
 	first.waitFor("it leads, and watches", replicaStatus.leads)
 	second.start()
 	second.waitFor("it has a copy of the log", replicaStatus.follows)
-	if err := first.process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.process.Stop())
 	second.waitFor("it leads, and watches", replicaStatus.leads)
 	first.start()
 	first.waitFor("it has a copy of the log", replicaStatus.follows)
@@ -84,9 +78,7 @@ func documentedSecret(t *testing.T) string {
 	}
 	for name := range strings.FieldsSeq(string(out)) {
 		content, err := os.ReadFile(filepath.Join(made, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := os.WriteFile(filepath.Join(mounted, name), content, 0o440); err != nil { // the mode of the volume
 			t.Fatal(err)
 		}
@@ -98,22 +90,16 @@ func documentedSecret(t *testing.T) string {
 func asAccount(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) string {
 	t.Helper()
 	token, err := client.CoreV1().ServiceAccounts("informd").CreateToken(t.Context(), "informd", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "c",
 		"contexts": []any{map[string]any{"name": "c", "context": map[string]any{"cluster": "c", "user": "u"}}},
 		"clusters": []any{map[string]any{"name": "c", "cluster": map[string]any{"server": c.RESTConfig().Host, "certificate-authority-data": c.RESTConfig().CAData}}},
 		"users":    []any{map[string]any{"name": "u", "user": map[string]any{"token": token.Status.Token}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -142,20 +128,14 @@ type replica struct {
 func newReplica(t *testing.T, binary, config, files string) *replica {
 	t.Helper()
 	port, err := proc.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(port.Release)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	config = strings.NewReplacer("/var/lib/informd", filepath.Join(dir, "journal"), "listen: :8080", fmt.Sprintf("listen: %q", port.Address())).Replace(config)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config), 0o600))
 	certificate, err := os.ReadFile(filepath.Join(files, "tls.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certificate)
 	r := &replica{t: t, url: "https://" + port.Address(), client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
@@ -178,9 +158,7 @@ func newReplica(t *testing.T, binary, config, files string) *replica {
 
 func (r *replica) start() {
 	r.t.Helper()
-	if err := r.process.Start(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.process.Start(r.t.Context()))
 }
 
 // replicaStatus is what a replica says of itself.

@@ -82,14 +82,10 @@ func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
 			Rules  []rbacv1.PolicyRule
 		}
 	}
-	if err := yaml.Unmarshal(read(t, "test/helm", file), &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "test/helm", file), &values))
 	account := rbac.Account{Name: only[*appsv1.StatefulSet](t, r).Spec.Template.Spec.ServiceAccountName, Namespace: r.namespace}
 	var printed bytes.Buffer
-	if err := rbac.Write(&printed, c, account); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rbac.Write(&printed, c, account))
 	want := release{namespace: r.namespace}
 	if create := values.RBAC.Create; create == nil || *create {
 		for document := range strings.SplitSeq(printed.String(), "\n---\n") {
@@ -121,9 +117,7 @@ func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
 func checkSecurity(t *testing.T, s *appsv1.StatefulSet) {
 	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec))
 	if !result.Allowed {
@@ -216,9 +210,7 @@ func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config, file st
 		t.Errorf("journal.dir %s is on no volume", c.Journal.Dir)
 	}
 	var values struct{ Persistence struct{ Enabled bool } }
-	if err := yaml.Unmarshal(read(t, "test/helm", file), &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "test/helm", file), &values))
 	if want := c.Journal.Type == config.JournalLog && (*s.Spec.Replicas == 1 || values.Persistence.Enabled); want != (len(s.Spec.VolumeClaimTemplates) == 1) {
 		t.Errorf("journal type %s, %d replicas, %d claims", c.Journal.Type, *s.Spec.Replicas, len(s.Spec.VolumeClaimTemplates))
 	}

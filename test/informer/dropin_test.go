@@ -26,16 +26,12 @@ func TestDropIn(t *testing.T) {
 	fake := informertest.New()
 	fake.Put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "one"}, Spec: corev1.PodSpec{NodeName: "n"}})
 	own, err := informer.NewFactory(fake.Config(), informer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	var factory dynamicinformer.DynamicSharedInformerFactory = dynamicFactory{own}
 	whole := factory.ForResource(gvr)
 	typed, err := informer.NewSharedIndexInformer(fake.Config(), gvr, &corev1.Pod{}, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); typed.Run(stop) }()
 	factory.Start(stop)

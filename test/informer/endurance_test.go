@@ -70,9 +70,7 @@ func TestBlockedHandlersBesideOthers(t *testing.T) {
 	config := c.RESTConfig()
 	open := sockets(config)
 	factory, err := informer.NewFactory(config, informer.Options{QueueLimit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop, gone := make(chan struct{}), make(chan struct{})
 	end := sync.OnceFunc(func() { close(gone); close(stop); factory.Shutdown() })
 	t.Cleanup(end)

@@ -28,6 +28,14 @@ import (
 	"github.com/informd/informd/test/cluster"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 const (
 	namespace = "default"
 	patience  = 60 * time.Second // for what takes a moment, on a busy machine
@@ -127,9 +135,7 @@ func TestEqualsTheServer(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api := client(t, c.RESTConfig())
 	factory, err := informer.NewFactory(c.RESTConfig(), informer.Options{Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	whole, partial := factory.ForResource(gvr), factory.ForMetadata(gvr)
 	full, metadata := &mirror{states: map[string]string{}}, &mirror{states: map[string]string{}}
@@ -143,9 +149,7 @@ func TestEqualsTheServer(t *testing.T) {
 	}
 	reconciled := &mirror{states: map[string]string{}}
 	r, err := informer.NewReconciler(factory, gvr, reconciled.reconcile(whole.Lister()), informer.ReconcilerOptions{Workers: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	end := sync.OnceFunc(func() { cancel(); running.Wait(); factory.Shutdown() })
@@ -165,20 +169,14 @@ func TestEqualsTheServer(t *testing.T) {
 	random := rand.New(rand.NewPCG(18, 1))
 	for n := range 300 {
 		if n == 150 {
-			if err := c.APIServer(0).Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.APIServer(0).Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.APIServer(0).Kill())
+			must(t, c.APIServer(0).Start(t.Context()))
 		}
 		changeOne(t.Context(), t, api, fmt.Sprintf("object-%d", random.IntN(20)), n)
 	}
 
 	list, err := api.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{}
 	for i := range list.Items {
 		want[namespace+"/"+list.Items[i].Name] = stateOf(&list.Items[i])
@@ -191,9 +189,7 @@ func TestEqualsTheServer(t *testing.T) {
 	}
 	for i := range list.Items {
 		got, err := whole.Lister().ByNamespace(namespace).Get(list.Items[i].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		object, ok := got.(*unstructured.Unstructured)
 		if !ok {
 			t.Fatalf("%T, want an unstructured object", got)
@@ -237,14 +233,10 @@ func changeOne(ctx context.Context, t *testing.T, api *kubernetes.Clientset, nam
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	web, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(web.CloseIdleConnections)
 	set, err := kubernetes.NewForConfigAndClient(config, web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return set
 }
 

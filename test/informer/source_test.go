@@ -41,14 +41,10 @@ func (s *server) send(ctx context.Context, t *testing.T, path, accept string) *h
 		path = strings.ReplaceAll(path, "<"+name+">", url.QueryEscape(rv))
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Accept", accept)
 	answer, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer
 }
 
@@ -67,9 +63,7 @@ func (s *server) get(t *testing.T, path, accept, name string) []string {
 	answer := s.send(t.Context(), t, path, accept)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var o map[string]any
 	got := []string{fmt.Sprint(path, " ", answer.StatusCode, " ", answer.Header.Get("Content-Type"))}
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -177,15 +171,11 @@ func TestFakeAnswersAsTheServer(t *testing.T) {
 	}
 	config := c.RESTConfig()
 	over, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(over.CloseIdleConnections)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	genuine := &server{host: config.Host, client: over, marks: map[string]string{}}
 	genuine.put = func(name, value string) {

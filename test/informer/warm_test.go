@@ -144,18 +144,12 @@ func (r *reader) start(t *testing.T, kubeconfig, dir string) (end func(os.Signal
 	r.lines, r.fixed, r.synced = 0, 0, nil
 	r.mu.Unlock()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := exec.CommandContext(context.WithoutCancel(t.Context()), self)
 	c.Env, c.Stderr = append(os.Environ(), programEnv+"="+kubeconfig+"\n"+dir), t.Output()
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Start())
 	read := make(chan struct{})
 	go func() { defer close(read); r.read(bufio.NewScanner(out)) }()
 	var once sync.Once
@@ -221,9 +215,7 @@ func TestWarmRestarts(t *testing.T) {
 	r.start(t, c.Kubeconfig(), dir)
 	r.wait(t)
 	list, err := api.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{}
 	for i := range list.Items {
 		want[list.Items[i].Name] = stateOf(&list.Items[i])

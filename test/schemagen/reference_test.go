@@ -18,9 +18,7 @@ import (
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -37,14 +35,10 @@ func reference(t *testing.T) schemagen.Reference {
 // writes it.
 func TestReference(t *testing.T) {
 	made, err := reference(t).Page()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(root, "docs", "configuration.md")
 	if *update {
-		if err := os.WriteFile(path, made, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, made, 0o600))
 	}
 	if diff := cmp.Diff(string(read(t, path)), string(made)); diff != "" {
 		t.Errorf("docs/configuration.md is not generated from the code (make docs writes it; -page +made):\n%s", diff)
@@ -58,9 +52,7 @@ func TestReferenceExamplesDecode(t *testing.T) {
 		t.Setenv(name, "0123456789abcdef")
 	}
 	page, err := reference(t).Page()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	examples := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
 	for _, example := range examples {
 		text := example[1]
@@ -83,9 +75,7 @@ func TestReferenceExamplesDecode(t *testing.T) {
 // TestReferenceHasEveryKey: each key of the tables is in an example of its section.
 func TestReferenceHasEveryKey(t *testing.T) {
 	page, err := reference(t).Page()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sections := strings.Split(string(page), "\n### ")[1:]
 	examples := map[string]string{}
 	for _, section := range sections {

@@ -16,6 +16,14 @@ import (
 	"github.com/informd/informd/test/schemagen"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // root is the top of the repository, from here.
 const root = "../.."
 
@@ -26,19 +34,13 @@ var update = flag.Bool("update", false, "write the files in schema/")
 func TestShipped(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "")
 	config, err := schemagen.Config(root, drivers.All())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	event, err := schemagen.Event()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, made := range map[string][]byte{"config.schema.json": config, "event.schema.json": event} {
 		path := filepath.Join(root, "schema", name)
 		if *update {
-			if err := os.WriteFile(path, made, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, made, 0o600))
 		}
 		shipped, err := os.ReadFile(path)
 		if err != nil {
@@ -58,17 +60,11 @@ func TestShipped(t *testing.T) {
 func TestChart(t *testing.T) {
 	path := filepath.Join(root, "deploy/helm/informd/values.schema.json")
 	shipped, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "schema/config.schema.json")) // TestShipped may have written it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var values, config map[string]any
-	if err := errors.Join(json.Unmarshal(shipped, &values), json.Unmarshal(text, &config)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(json.Unmarshal(shipped, &values), json.Unmarshal(text, &config)))
 	delete(config, "$schema")
 	delete(config, "title")
 	properties, ok := values["properties"].(map[string]any)
@@ -80,13 +76,9 @@ func TestChart(t *testing.T) {
 	encoder := json.NewEncoder(&made)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, encoder.Encode(values))
 	if *update {
-		if err := os.WriteFile(path, made.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, made.Bytes(), 0o600))
 		shipped = made.Bytes()
 	}
 	if diff := cmp.Diff(string(shipped), made.String()); diff != "" {
@@ -98,9 +90,7 @@ func TestChart(t *testing.T) {
 // editor shows is what the comments of the structs say.
 func TestEveryKeyIsExplained(t *testing.T) {
 	var whole map[string]any
-	if err := json.Unmarshal(schema.Config(), &whole); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(schema.Config(), &whole))
 	keys := 0
 	var walk func(path string, node any)
 	walk = func(path string, node any) {

@@ -18,22 +18,16 @@ const chart = "deploy/helm/informd"
 func TestValues(t *testing.T) {
 	values := read(t, filepath.Join(root, chart, "values.yaml"))
 	made, err := schemagen.ValuesPage(read(t, filepath.Join(root, chart, "values.schema.json")), values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(root, chart, "README.md")
 	if *update {
-		if err := os.WriteFile(path, made, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, made, 0o600))
 	}
 	if diff := cmp.Diff(string(read(t, path)), string(made)); diff != "" {
 		t.Errorf("%s is not generated from the values (make docs writes it; -page +made):\n%s", path, diff)
 	}
 	var top map[string]any
-	if err := yaml.Unmarshal(values, &top); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(values, &top))
 	for key := range top {
 		if page := string(made); !strings.Contains(page, "| `"+key+"` |") && !strings.Contains(page, "| `"+key+".") {
 			t.Errorf("the page has no row for %s", key)

@@ -23,6 +23,14 @@ import (
 	"github.com/informd/informd/test/chaos/gateway"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
@@ -71,9 +79,7 @@ func newAPI(t *testing.T, name string) *api {
 func (a *api) host(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(a.server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u.Host
 }
 
@@ -93,9 +99,7 @@ func newRig(t *testing.T, apis ...*api) *rig {
 	g, err := gateway.New(gateway.Options{
 		Client: &rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, Hosts: hosts, Certificate: certificate, Seed: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(apis[0].server.Certificate())
 	transport := &http.Transport{
@@ -213,13 +217,9 @@ func TestPassesOnAtOnce(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.Address()+"/x", strings.NewReader("sent"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	posted, err := r.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer posted.Body.Close()
 	if body, err := io.ReadAll(posted.Body); string(body) != "a HTTP/2.0 POST /x sent" || err != nil {
 		t.Errorf("%q, %v", body, err)
@@ -255,9 +255,7 @@ func TestAnswersHTML(t *testing.T) {
 			}
 			for path := range all {
 				got, err := r.get(t.Context(), path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if want := !passes[path]; got.isPage() != want || want && got.status != test.behavior.Status {
 					t.Errorf("%s: %v", path, got)
 				}
@@ -283,9 +281,7 @@ func TestForbidsLists(t *testing.T) {
 		"limit=500&fieldSelector=metadata.name%3Dx": false,
 	} {
 		got, err := r.get(t.Context(), "/api/v1/pods?"+query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.isPage() != refused {
 			t.Errorf("%q: %v", query, got)
 		}
@@ -340,9 +336,7 @@ func TestServers(t *testing.T) {
 		servers = make(map[string]int)
 		for range 60 {
 			got, err := r.get(t.Context(), "/x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name, _, _ := strings.Cut(got.body, " ")
 			if got.status != http.StatusOK {
 				name = strconv.Itoa(got.status)
@@ -470,23 +464,17 @@ func TestClosesIdleConnections(t *testing.T) {
 	r := newRig(t, newAPI(t, "a"))
 	var dialer net.Dialer
 	old, err := dialer.DialContext(t.Context(), "tcp", r.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = old.Close() }()
 	if _, err := r.get(t.Context(), "/x"); err != nil { // the gateway has accepted the one before
 		t.Fatal(err)
 	}
 	r.Behave(gateway.Behavior{Idle: silent})
 	later, err := dialer.DialContext(t.Context(), "tcp", r.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = later.Close() }()
 	for _, conn := range []net.Conn{old, later} {
-		if err := conn.SetReadDeadline(time.Now().Add(soon)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.SetReadDeadline(time.Now().Add(soon)))
 		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
 			t.Errorf("%d bytes, %v: want the end of the connection", n, err)
 		}

@@ -19,6 +19,14 @@ import (
 	"github.com/informd/informd/test/cluster/proc"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // The test binary plays the server, too: with this variable it does what the
 // variable's value names.
 const roleEnv = "INFORMD_PROC_TEST_ROLE"
@@ -75,9 +83,7 @@ func start(t *testing.T, role string, grace time.Duration) *proc.Process {
 	t.Helper()
 	t.Setenv(roleEnv, role)
 	p := newProcess(filepath.Join(t.TempDir(), "log"), grace)
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start(t.Context()))
 	t.Cleanup(func() { _ = p.Kill() })
 	return p
 }
@@ -102,19 +108,13 @@ func TestKillFreezeAndStartAgain(t *testing.T) {
 		t.Error("started twice")
 	}
 	for range 2 { // freezing a frozen process must not block
-		if err := p.Freeze(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Freeze())
 	}
 	for range 2 {
-		if err := p.Thaw(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Thaw())
 	}
 	for range 2 { // killing a dead process is fine
-		if err := p.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Kill())
 	}
 	if p.Running() {
 		t.Error("runs after Kill")
@@ -122,9 +122,7 @@ func TestKillFreezeAndStartAgain(t *testing.T) {
 	if err := p.Freeze(); !errors.Is(err, proc.ErrNotRunning) {
 		t.Errorf("freeze a dead process: %v", err)
 	}
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start(t.Context()))
 }
 
 func TestStopReportsWhatDidNotEndWell(t *testing.T) {
@@ -135,9 +133,7 @@ func TestStopReportsWhatDidNotEndWell(t *testing.T) {
 	// The default action of SIGTERM is no clean exit; that it is delivered to a
 	// frozen process at all is the point here.
 	frozen := start(t, "sleep", patience)
-	if err := frozen.Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, frozen.Freeze())
 	if err := frozen.Stop(); err == nil || !strings.Contains(err.Error(), "terminated") {
 		t.Errorf("stop of a frozen process: %v, want one ended by SIGTERM", err)
 	}
@@ -164,25 +160,17 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), roleEnv+"=parent")
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var pid int
 	var dir string
 	if _, err := fmt.Sscan(line, &pid, &dir); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
 	inUse, err := proc.TempDir("proc-test") // must not sweep what is in use
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatalf("the running parent's directory: %v", err)
 	}
@@ -194,12 +182,8 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
 	sweeper, err := proc.TempDir("proc-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(inUse.Close(), sweeper.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(inUse.Close(), sweeper.Close()))
 	if entries, err := os.ReadDir(temp); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
@@ -209,9 +193,7 @@ func TestPortsAreDistinct(t *testing.T) {
 	seen := map[int]bool{}
 	for range 50 {
 		port, err := proc.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer port.Release()
 		if seen[port.Number] {
 			t.Fatalf("port %d was given out twice", port.Number)

@@ -21,9 +21,7 @@ import (
 func TestExample(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "manager")
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../examples/manager", "-trimpath", "-o", path, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
@@ -41,9 +39,7 @@ func TestExample(t *testing.T) {
 	create(t, api, set)
 	eventually(t, "the program counts no Pods", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=0") })
 	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: pod.Spec}
-	if err := controllerutil.SetControllerReference(set, owned, api.Scheme()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, controllerutil.SetControllerReference(set, owned, api.Scheme()))
 	create(t, api, owned)
 	eventually(t, "the program counts the Pod", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=1") })
 	if err := out.End(); err != nil {

@@ -64,14 +64,10 @@ func manage(t *testing.T, cfg *rest.Config, name string, create newInformer) *sa
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache:      cache.Options{NewInformer: create, DefaultNamespaces: map[string]cache.Config{name + "-a": {}, name + "-b": {}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &sample{Client: m.GetClient(), states: map[string]string{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	if err := s.setUp(ctx, m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.setUp(ctx, m))
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := m.Start(ctx); err != nil {
@@ -87,9 +83,7 @@ func manage(t *testing.T, cfg *rest.Config, name string, create newInformer) *sa
 func TestSameController(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var worlds []*world
 	for _, name := range []string{"stock", "informd"} {
 		for _, suffix := range []string{"a", "b", "other"} {
@@ -104,12 +98,8 @@ func TestSameController(t *testing.T) {
 	steps := []func(*world, *testing.T){(*world).begin, (*world).change, (*world).changeAgain}
 	for n, step := range steps {
 		if n > 0 {
-			if err := c.APIServer(0).Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.APIServer(0).Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.APIServer(0).Kill())
+			must(t, c.APIServer(0).Start(t.Context()))
 		}
 		for _, w := range worlds {
 			step(w, t)
@@ -124,9 +114,7 @@ func TestSameController(t *testing.T) {
 
 func create(t *testing.T, api client.Client, o client.Object) {
 	t.Helper()
-	if err := api.Create(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, api.Create(t.Context(), o))
 }
 
 func eventually(t *testing.T, what string, done func() bool) {

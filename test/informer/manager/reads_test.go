@@ -49,9 +49,7 @@ func variants() map[string]cache.Options {
 func TestSameReads(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, namespace := range []string{"a", "b"} {
 		create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		for n, name := range []string{"one", "two", "three"} {
@@ -80,9 +78,7 @@ func start(t *testing.T, cfg *rest.Config, options cache.Options, create newInfo
 	t.Helper()
 	options.NewInformer = create
 	c, err := cache.New(cfg, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -115,9 +111,7 @@ func compare(t *testing.T, api client.Client, name string, both [2]reader, resyn
 		api.Patch(t.Context(), two, client.RawPatch(types.MergePatchType, []byte(`{"data":{"more":"`+name+`"}}`))),
 		api.Delete(t.Context(), two), api.Create(t.Context(), object("b", "two", 1)),
 	}
-	if err := errors.Join(steps...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(steps...))
 	for n := range both {
 		eventually(t, name+": the handler has all calls", func() bool { return calls[n].complete(resync) })
 	}
@@ -130,9 +124,7 @@ func compare(t *testing.T, api client.Client, name string, both [2]reader, resyn
 		}
 	}
 	for _, r := range both {
-		if err := r.RemoveInformer(t.Context(), r.example()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.RemoveInformer(t.Context(), r.example()))
 	}
 }
 
@@ -181,9 +173,7 @@ func (r reader) list(t *testing.T, namespace string) map[string]runtime.Object {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return result
 }
 
@@ -191,14 +181,10 @@ func (r reader) list(t *testing.T, namespace string) map[string]runtime.Object {
 func (r reader) handle(t *testing.T) *calls {
 	t.Helper()
 	i, err := r.GetInformer(t.Context(), r.example())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &calls{}
 	handle, err := i.AddEventHandler(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually(t, "the handler is synced", handle.HasSynced)
 	return c
 }

@@ -17,6 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // app is what the test wants of a ConfigMap.
 type app struct{ replicas, template string }
 
@@ -70,9 +78,7 @@ func (w *world) changeAgain(t *testing.T) {
 
 func (*world) must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func (w *world) key(key string) types.NamespacedName {

@@ -203,10 +203,10 @@ bench: build servers kafka postgres ## measure informd against a hand-written in
 		$(if $(QUICK),-quick) $(if $(FIGURES),-figures ../docs/figures.json) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-profile
-bench-profile: servers ## profile CPU and heap of informd at saturation, or at RATE events/s; SINK=nats, JOURNAL=log, CORPUS=pods, OBJECTS=20000; bin/*.pprof
+bench-profile: servers ## profile CPU and heap of informd at saturation, or at RATE events/s; SINK=nats, JOURNAL=log, OBJECTS=20000; bin/*.pprof
 	@mkdir -p '$(BIN)' && $(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
 	@cd test && '$(abspath $(BIN))/bench' profile -out '$(abspath $(BIN))' \
-		$(if $(SINK),-sink '$(SINK)') $(if $(JOURNAL),-journal '$(JOURNAL)') $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(OBJECTS),-objects '$(OBJECTS)') $(if $(RATE),-rate '$(RATE)')
+		$(if $(SINK),-sink '$(SINK)') $(if $(JOURNAL),-journal '$(JOURNAL)') $(if $(OBJECTS),-objects '$(OBJECTS)') $(if $(RATE),-rate '$(RATE)')
 
 .PHONY: bench-go
 bench-go: ## run the benchmarks of the packages, for benchstat

@@ -40,7 +40,7 @@ func (b *bench) backfill(ctx context.Context) error {
 }
 
 func (b *bench) backfillOnce(ctx context.Context) (r backfillRun, err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: b.size(100_000)})
+	server, err := b.startServer(ctx, source{objects: b.size(100_000)})
 	if err != nil {
 		return r, err
 	}

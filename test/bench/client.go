@@ -20,16 +20,11 @@ import (
 type kind string
 
 const (
-	informd          kind = "informd"
-	informdAtOnce    kind = "informd, maxDelay: 0"
-	informdMemory    kind = "informd, memory journal"
-	baseline         kind = "baseline"
-	baselineStripped kind = "baseline, stripped"
-	baselineMetadata kind = "baseline, metadata"
-	floor            kind = "floor, HTTP/2"
-	floorHTTP1       kind = "floor, HTTP/1.1"
-	cached           kind = "pkg/informer, for reads"
-	cachedStock      kind = "client-go's informer, for reads"
+	informd       kind = "informd"
+	informdAtOnce kind = "informd, maxDelay: 0"
+	informdMemory kind = "informd, memory journal"
+	baseline      kind = "baseline"
+	floor         kind = "floor"
 )
 
 // handled is how many events a client is done with.
@@ -51,9 +46,7 @@ type client struct {
 // setup is what a client runs with.
 type setup struct {
 	server *server
-	// kubeconfig is where informd connects to if there is no server.
-	kubeconfig string
-	sink       sinkSpec
+	sink   sinkSpec
 	// cores is GOMAXPROCS and how many CPUs the client is kept on; 0: no limit.
 	cores  int
 	stdout *os.File
@@ -62,8 +55,6 @@ type setup struct {
 	journalDir string
 	// maxDelay replaces informd's default.
 	maxDelay string
-	// lease makes informd one of a pair.
-	lease string
 	// resources replaces informd's list of resources.
 	resources string
 }
@@ -86,11 +77,7 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		h.objects, h.updates, err = progress.Read(ctx, c.address)
 		return h, err
 	}
-	resource := "/v1/pods"
-	if s.server != nil {
-		s.kubeconfig, resource = s.server.kubeconfig(), s.server.groupVersionResource()
-	}
-	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
+	common := []string{"-kubeconfig", s.server.kubeconfig(), "-listen", c.address}
 	switch k {
 	case informd, informdAtOnce, informdMemory:
 		if k == informdAtOnce {
@@ -106,14 +93,10 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		}
 		l.path, l.args = b.informd, []string{"run", "--config", config}
 		c.count = c.countInformd
-	case floor, floorHTTP1:
-		l.path, l.args = b.floor, append(common, "-path", s.server.path(), fmt.Sprintf("-http1=%t", k == floorHTTP1))
-	case cached, cachedStock:
-		l.path, l.args = b.cached, append(common, fmt.Sprintf("-stock=%t", k == cachedStock))
-	case baseline, baselineStripped, baselineMetadata:
-		l.path = b.baseline
-		l.args = append(common, "-resource", resource, "-sink", string(s.sink.kind), "-url", s.sink.url,
-			fmt.Sprintf("-strip=%t", k == baselineStripped), fmt.Sprintf("-metadata=%t", k == baselineMetadata))
+	case floor:
+		l.path, l.args = b.floor, common
+	case baseline:
+		l.path, l.args = b.baseline, append(common, "-sink", string(s.sink.kind), "-url", s.sink.url)
 	}
 	c.child, err = start(l)
 	return c, err
@@ -134,20 +117,13 @@ func journalOf(k kind) string {
 
 // informdConfig is what an operator would write, with one sink.
 func informdConfig(s setup, sink, journal, dir, admin string) string {
-	resources := s.resources
-	if resources == "" {
-		resources = "  - {" + s.server.entry() + "}"
-	}
-	kubernetes := fmt.Sprintf("kubeconfig: %q", s.kubeconfig)
+	resources := cmp.Or(s.resources, "  - {resource: pods}")
+	kubernetes := fmt.Sprintf("kubeconfig: %q", s.server.kubeconfig())
 	if s.maxDelay != "" {
 		kubernetes += ", maxDelay: " + s.maxDelay
 	}
-	replicas := ""
-	if s.lease != "" {
-		replicas = fmt.Sprintf("replicas: {lease: %s, namespace: default}\n", s.lease)
-	}
-	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n%s",
-		kubernetes, resources, journal, dir, sink, admin, replicas)
+	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
+		kubernetes, resources, journal, dir, sink, admin)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is
@@ -175,27 +151,6 @@ func (c *client) countInformd(ctx context.Context) (handled, error) {
 		h.updates -= all - int64(passed)
 	}
 	return h, nil
-}
-
-// reads asks a program with a cache for the CPU time of a read, in microseconds.
-func (c *client) reads(ctx context.Context) (get, list float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/reads", http.NoBody)
-	if err != nil {
-		return 0, 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := fmt.Sscan(string(text), &get, &list); err != nil {
-		return 0, 0, fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return get, list, nil
 }
 
 // scrape reads the metrics of an informd.

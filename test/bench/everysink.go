@@ -12,7 +12,7 @@ func sinkCase(k sinkKind) string { return "every sink, 1k pods: " + string(k) }
 
 // everySink measures informd with one sink after the other, in another order each round.
 func (b *bench) everySink(ctx context.Context) (err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: b.size(1_000)})
+	server, err := b.startServer(ctx, source{objects: b.size(1_000)})
 	if err != nil {
 		return err
 	}

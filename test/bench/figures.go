@@ -93,7 +93,7 @@ func (b *bench) figures() figures {
 	add("many.informd.update", "us", b.of(manyPods, informd, perUpdate))
 	add("many.informd.rss", "MiB", b.of(manyPods, informd, rss))
 	add("many.baseline.rss", "MiB", b.scaledRSS())
-	for name, k := range map[string]kind{"informd": informd, "memory": informdMemory, "baseline": baseline, "floor": floorHTTP1} {
+	for name, k := range map[string]kind{"informd": informd, "memory": informdMemory, "baseline": baseline, "floor": floor} {
 		for _, rate := range eventRates() {
 			add(fmt.Sprintf("rate-%d.%s", rate, name), "us", b.atRates(k, rate, func(r rateRun) float64 { return r.CPU }))
 		}

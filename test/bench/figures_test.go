@@ -52,7 +52,7 @@ func TestWriteFigures(t *testing.T) {
 			b.runs = append(b.runs, run{Case: of, Client: k, Sync: measured, Stream: measured, RSS: 74.123456})
 		}
 	}
-	for _, k := range []kind{informd, informdMemory, baseline, floorHTTP1} {
+	for _, k := range []kind{informd, informdMemory, baseline, floor} {
 		for _, rate := range eventRates() {
 			b.rateRuns = append(b.rateRuns, rateRun{Client: k, Rate: rate, CPU: 1})
 		}

@@ -30,7 +30,7 @@ func (b *bench) idle(ctx context.Context) error {
 }
 
 func (b *bench) idleOne(ctx context.Context, of idleCase) (err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: 1000})
+	server, err := b.startServer(ctx, source{objects: 1000})
 	if err != nil {
 		return err
 	}

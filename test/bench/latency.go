@@ -25,7 +25,7 @@ const (
 // client's standard output has the line. The hand-over of the pipe is in it, so it is
 // a little more than to the sink.
 func (b *bench) latency(ctx context.Context) (err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: latencyObjects, stamp: true})
+	server, err := b.startServer(ctx, source{objects: latencyObjects, stamp: true})
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,7 @@
 // `make bench` runs it.
 //
 // Every client is a process with GOMAXPROCS=1, pinned to the last CPU; the servers have the others. For
-// latency from etcd, the idle row and the blocked sink there is no CPU limit, as in a Pod without one. CPU
-// time is the kernel's clock of the process, all threads. The last column has that of the source: if it is
+// the idle row there is no CPU limit, as in a Pod without one. CPU time is the kernel's clock of the process, all threads. The last column has that of the source: if it is
 // higher than the client's, the client was not at saturation and pays for wake-ups.
 //
 // A phase ends when the client has used less than 1 % of a core for 250 ms. A run with missing events fails.
@@ -18,14 +17,8 @@
 //   - sinks: one informd after the other, each with another sink and 20,000 updates.
 //   - PostgreSQL: a server that waits for the disk gets the first list of an informd; psql dumps both tables,
 //     truncates them and copies the same rows back in one transaction. CPU of the server is that of all its processes.
-//   - first event: the server stops after 100 objects of the list (then 1,000, ...) until the first event is
-//     on informd's standard output.
 //   - p99 from server write to sink: from the rendering of the event in the server to the line on informd's
 //     standard output; 20,000 events at 1,000/s.
-//   - p99 from etcd commit: 300 status patches a second on a real kube-apiserver, from etcd's own watch to a
-//     consumer of the JetStream sink.
-//   - sink blocked: a webhook that does not answer for 5 minutes, at 1,000 events per second: the highest RSS,
-//     against before. Then all events must be delivered.
 package main
 
 import (
@@ -80,11 +73,11 @@ func exit(err error) {
 // bench is one run of the benchmarks.
 type bench struct {
 	// root is the product's directory; the others are programs.
-	root                                   string
-	informd, floor, baseline, cached, self string
-	quick                                  bool
-	only, json, quoted                     string
-	rounds                                 int
+	root                           string
+	informd, floor, baseline, self string
+	quick                          bool
+	only, json, quoted             string
+	rounds                         int
 
 	began time.Time
 	dir   string // of everything that is written
@@ -94,23 +87,12 @@ type bench struct {
 
 	runs []run
 	rows []row
-	// firstShares are the percent of the list that had been sent when the first event
-	// came, firstTimes how long that took, in milliseconds.
-	firstShares, firstTimes []float64
-	// latencies are p50 and p99 of each run, in milliseconds; commits those from etcd to
-	// a subscriber, writes from the request.
-	latencies       map[kind][][2]float64
-	commits, writes map[kind][][2]float64
-	rateRuns        []rateRun
-	pairRuns        []pairRun
-	idleShares      map[idleCase][]float64 // percent of one core
-	restarts        []restartRun
-	backfills       []backfillRun
-	// blockedRSS is the most before the sink blocks, while the journal fills, and after
-	// that.
-	blockedRSS              [3]float64
-	withoutPages, withPages pagesRun
-	binaryMiB               []float64
+	// latencies are p50 and p99 of each run, in milliseconds.
+	latencies  map[kind][][2]float64
+	rateRuns   []rateRun
+	idleShares map[idleCase][]float64 // percent of one core
+	restarts   []restartRun
+	backfills  []backfillRun
 }
 
 // say tells what is going on, apart from the results on standard output.
@@ -159,8 +141,8 @@ func (b *bench) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.self, b.floor, b.baseline, b.cached = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline"), filepath.Join(b.dir, "cached")
-	for _, program := range []struct{ path, module, pkg string }{{b.floor, "test", "./bench/floor"}, {b.baseline, "test", "./bench/baseline"}, {b.cached, "test", "./bench/cached"}} {
+	b.self, b.floor, b.baseline = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline")
+	for _, program := range []struct{ path, module, pkg string }{{b.floor, "test", "./bench/floor"}, {b.baseline, "test", "./bench/baseline"}} {
 		if err := b.compile(ctx, program.path, program.module, program.pkg); err != nil {
 			return err
 		}

@@ -26,8 +26,7 @@ var profileServer string
 // holds.
 func profile(args []string) error {
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
-	s := source{stamp: false}
-	flags.StringVar(&s.corpus, "corpus", "pods", "pods, samples or configmaps")
+	var s source
 	flags.IntVar(&s.objects, "objects", 20_000, "how many there are")
 	sink := flags.String("sink", string(natsSink), strings.Join(sinkNames(), ", "))
 	journal := flags.String("journal", "log", "log or memory")

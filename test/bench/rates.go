@@ -23,13 +23,13 @@ type rateRun struct {
 
 // rates measures clients that have more time than they need: an event costs its wake-ups.
 func (b *bench) rates(ctx context.Context) (err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: b.size(1_000)})
+	server, err := b.startServer(ctx, source{objects: b.size(1_000)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
 	for round := range b.times(3) {
-		clients := []kind{informd, informdMemory, floorHTTP1, baseline}
+		clients := []kind{informd, informdMemory, floor, baseline}
 		for i := range clients {
 			k := clients[(i+round)%len(clients)]
 			for _, rate := range eventRates() {

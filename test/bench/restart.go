@@ -36,7 +36,7 @@ func (b *bench) restart(ctx context.Context) error {
 }
 
 func (b *bench) restartWith(ctx context.Context, objects int) (err error) {
-	server, err := b.startServer(ctx, source{corpus: "pods", objects: objects})
+	server, err := b.startServer(ctx, source{objects: objects})
 	if err != nil {
 		return err
 	}

@@ -63,25 +63,15 @@ func (b *bench) judge() {
 		})
 	}
 	compare("CPU per event at saturation, baseline : informd, core NATS", 25, 50, true, b.of(podsNATS, baseline, perUpdate), b.of(podsNATS, informd, perUpdate), "us")
-	cheapest := b.of(podsNone, floorHTTP1, perUpdate)
-	if other := b.of(podsNone, floor, perUpdate); spreadOf(other).Median < spreadOf(cheapest).Median {
-		cheapest = other
-	}
-	compare("CPU per event, informd : floor (the cheaper protocol), no sink", 2, 1.3, false, b.of(podsNone, informd, perUpdate), cheapest, "us")
-	compare("CPU per event, informd : floor (HTTP/2), no sink", math.NaN(), math.NaN(), false, b.of(podsNone, informd, perUpdate), b.of(podsNone, floor, perUpdate), "us")
+	compare("CPU per event, informd : floor, no sink", 2, 1.3, false, b.of(podsNone, informd, perUpdate), b.of(podsNone, floor, perUpdate), "us")
 	compare("events/s on one core, informd : baseline, core NATS", 30, 60, true, b.of(podsNATS, informd, rate), b.of(podsNATS, baseline, rate), "events/s")
 	compare("events/s on one core, informd : baseline, no sink", math.NaN(), math.NaN(), true, b.of(podsNone, informd, rate), b.of(podsNone, baseline, rate), "events/s")
 	many := b.of(manyPods, informd, rss)
 	compare("RSS, 100k Pods, baseline (20k, scaled) : informd", 100, 200, true, b.scaledRSS(), many, "MiB")
 	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods", Unit: " MiB", Required: 64, Aim: 40, Values: many, Absolute: "peak " + number(spreadOf(b.of(manyPods, informd, func(r run) float64 { return r.Peak })).Median)})
-	compare("RSS, 100k objects, metadata-only informer : informd", 10, 20, true, b.of(manyMetadata, baselineMetadata, rss), many, "MiB")
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
-	b.judgeInformers(compare)
-	b.rows = append(b.rows, row{
-		Metric: "CPU per event, no sink", Unit: " us", Required: 22, Aim: math.NaN(), Values: b.of(podsNone, informd, perUpdate),
-		Absolute: fmt.Sprintf("memory journal %s us", number(spreadOf(b.of(podsMemory, informdMemory, perUpdate)).Median)),
-	})
+	b.rows = append(b.rows, row{Metric: "CPU per event, no sink", Unit: " us", Required: 22, Aim: math.NaN(), Values: b.of(podsNone, informd, perUpdate)})
 	for _, of := range []struct {
 		kind     kind
 		rate     int
@@ -93,7 +83,6 @@ func (b *bench) judge() {
 	}
 	b.judgeSinks()
 	b.judgeBackfill()
-	b.judgePair()
 	b.judgeRestarts()
 	b.judgeOthers()
 }
@@ -107,43 +96,6 @@ func (b *bench) scaledRSS() []float64 {
 	return scaled
 }
 
-// judgeInformers makes the rows of pkg/informer.
-func (b *bench) judgeInformers(compare func(metric string, required, aim float64, more bool, above, below []float64, unit string)) {
-	scaled := b.of(cachedPods, cachedStock, rss)
-	for i := range scaled {
-		scaled[i] *= 5 // linear, measured at a fifth
-	}
-	many := b.of(manyCached, cached, rss)
-	get := func(r run) float64 { return r.Get }
-	listed := func(r run) float64 { return r.Listed }
-	compare("RSS, 100k Pods in a cache, client-go's informer (20k, scaled) : pkg/informer", 20, math.NaN(), true, scaled, many, "MiB")
-	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods in the cache of pkg/informer", Unit: " MiB", Required: 400, Aim: math.NaN(), Values: many})
-	compare("CPU per update without reads, client-go's informer : pkg/informer", 8, math.NaN(), true, b.of(cachedPods, cachedStock, perUpdate), b.of(cachedPods, cached, perUpdate), "us")
-	b.rows = append(b.rows,
-		row{
-			Metric: "CPU of a Get of a Pod from the cache of pkg/informer", Unit: " us", Required: 60, Aim: math.NaN(), Values: b.of(cachedPods, cached, get),
-			Absolute: fmt.Sprintf("client-go's informer %s us, a pointer to its own copy", number(spreadOf(b.of(cachedPods, cachedStock, get)).Median)),
-		},
-	)
-	compare("CPU of a Pod of a list by index, client-go's lister and decoding : pkg/informer", 0.5, math.NaN(), true, b.of(cachedPods, cachedStock, listed), b.of(cachedPods, cached, listed), "us")
-}
-
-// ratio is that of two figures, none if they were not measured.
-func ratio(a, b float64) []float64 {
-	if b == 0 {
-		return nil
-	}
-	return []float64{a / b}
-}
-
-// above is the difference of two figures, none if they were not measured.
-func above(a, b float64) []float64 {
-	if b == 0 {
-		return nil
-	}
-	return []float64{a - b}
-}
-
 // judgeOthers makes the rows that are not from saturation.
 func (b *bench) judgeOthers() {
 	pick := func(from [][2]float64, i int) (values []float64) {
@@ -154,14 +106,7 @@ func (b *bench) judgeOthers() {
 	}
 	median := func(values []float64) string { return number(spreadOf(values).Median) }
 	latencies := func(k kind, i int) []float64 { return pick(b.latencies[k], i) }
-	trip := func(k kind) string {
-		commits, writes := b.commits[k], b.writes[k]
-		return fmt.Sprintf("p50 %s ms; from the request p50 %s, p99 %s ms", median(pick(commits, 0)), median(pick(writes, 0)), median(pick(writes, 1)))
-	}
-	grown, flat := ratio(b.blockedRSS[2], b.blockedRSS[0]), ratio(b.blockedRSS[2], b.blockedRSS[1])
-	of := fmt.Sprintf("%s, %s, %s MiB", number(b.blockedRSS[0]), number(b.blockedRSS[1]), number(b.blockedRSS[2]))
 	b.rows = append(b.rows,
-		row{Metric: "first event, 100k objects: share of the list sent by then", Unit: "%", Required: 1, Aim: math.NaN(), Values: b.firstShares, Absolute: median(b.firstTimes) + " ms after the start"},
 		row{
 			Metric: "p99 from server write to sink, 1,000 events/s, maxDelay: 0", Unit: " ms", Required: 1, Aim: 0.5, Values: latencies(informdAtOnce, 1),
 			Absolute: fmt.Sprintf("p50 %s ms; baseline p50 %s, p99 %s ms", median(latencies(informdAtOnce, 0)), median(latencies(baseline, 0)), median(latencies(baseline, 1))),
@@ -170,26 +115,7 @@ func (b *bench) judgeOthers() {
 			Metric: "p99 from server write to sink, 1,000 events/s", Unit: " ms", Required: 55, Aim: math.NaN(), Values: latencies(informd, 1),
 			Absolute: fmt.Sprintf("p50 %s ms", median(latencies(informd, 0))),
 		},
-		row{
-			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s, maxDelay: 0", Unit: " ms", Required: 25, Aim: 10, Values: pick(b.commits[informdAtOnce], 1),
-			Absolute: trip(informdAtOnce),
-		},
-		row{
-			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s", Unit: " ms", Required: 80, Aim: math.NaN(), Values: pick(b.commits[informd], 1),
-			Absolute: trip(informd),
-		},
-		row{Metric: "sink blocked for 5 min: RSS against before the block", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: grown, Absolute: of},
-		row{Metric: "sink blocked for 5 min: RSS against when the journal was full", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: flat, Absolute: of},
 		row{Metric: "idle, 50 targets, 10 events/s: share of one core", Unit: "%", Required: 0.4, Aim: 0.3, Values: b.idleShares[idleCases()[0]]},
 		row{Metric: "idle, 300 targets, no events: share of one core", Unit: "%", Required: 0.2, Aim: math.NaN(), Values: b.idleShares[idleCases()[1]]},
-		row{
-			Metric: "50 open pages with tails, 1,000 events/s: CPU against no page", Unit: "x", Required: 2, Aim: math.NaN(), Values: ratio(b.withPages.Share, b.withoutPages.Share),
-			Absolute: fmt.Sprintf("%s : %s %% of one core", number(b.withPages.Share), number(b.withoutPages.Share)),
-		},
-		row{
-			Metric: "50 open pages with tails, 1,000 events/s: RSS above no page", Unit: " MiB", Required: 96, Aim: math.NaN(), Values: above(b.withPages.RSS, b.withoutPages.RSS),
-			Absolute: fmt.Sprintf("%s, %s MiB; lag of the sink %s, %s events", number(b.withPages.RSS), number(b.withoutPages.RSS), number(b.withPages.Lag), number(b.withoutPages.Lag)),
-		},
-		row{Metric: "the binary, static", Unit: " MiB", Required: 40, Aim: 25, Values: b.binaryMiB},
 	)
 }

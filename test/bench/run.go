@@ -24,15 +24,12 @@ type run struct {
 	DeliveredObjects, DeliveredUpdates int64
 	// RSS after the sync and after the stream, and its peak, in MiB.
 	SyncRSS, RSS, Peak float64
-	// Get is the CPU time of a Get from a cache, Listed that of an object of a list by index, in
-	// microseconds. Listed of client-go includes decoding. Only of clients for reads.
-	Get, Listed float64
 }
 
 // saturation is a case: clients take all objects and then updates as fast as they can.
 type saturation struct {
 	name    string
-	source  source
+	objects int
 	sink    sinkKind
 	clients []kind
 	rounds  int
@@ -41,7 +38,7 @@ type saturation struct {
 }
 
 func (b *bench) saturate(ctx context.Context, s saturation) (err error) {
-	server, err := b.startServer(ctx, s.source)
+	server, err := b.startServer(ctx, source{objects: s.objects})
 	if err != nil {
 		return err
 	}
@@ -113,9 +110,7 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 	if r.RSS, err = c.memory("VmRSS"); err != nil {
 		return r, err
 	}
-	if r.Peak, err = c.memory("VmHWM"); err == nil && (k == cached || k == cachedStock) {
-		r.Get, r.Listed, err = c.reads(ctx)
-	}
+	r.Peak, err = c.memory("VmHWM")
 	return r, err
 }
 

@@ -25,20 +25,17 @@ import (
 // serves, the address at which it is told what to do.
 func serve(args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	resource := flags.String("corpus", "pods", "pods, samples or configmaps")
 	objects := flags.Int("objects", 1000, "how many there are")
-	kinds := flags.Int("kinds", 0, "how many custom resources with one object there are beside them")
-	http1 := flags.Bool("http1", false, "no HTTP/2")
 	stamp := flags.Bool("stamp", false, "put the time into what is sent")
 	dir := flags.String("dir", ".", "where to write")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	c, err := corpus.ByName(*resource)
+	c, err := corpus.Pods()
 	if err != nil {
 		return err
 	}
-	options := replay.Options{Corpus: c, Objects: *objects, Kinds: *kinds, HTTP1: *http1}
+	options := replay.Options{Corpus: c, Objects: *objects}
 	if *stamp {
 		options.Clock = clock
 	}
@@ -100,15 +97,6 @@ func controlHandler(ctx context.Context, s *replay.Server) http.Handler {
 		}
 		go s.Play(ctx, events, rate)
 	})
-	mux.HandleFunc("POST /hold", func(w http.ResponseWriter, r *http.Request) {
-		n, err := strconv.ParseInt(r.FormValue("objects"), 10, 64)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		s.Hold(n)
-	})
-	mux.HandleFunc("POST /release", func(http.ResponseWriter, *http.Request) { s.Release() })
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.Stats()) // the runner notices
 	})

@@ -15,7 +15,6 @@ import (
 
 // source says what a replay server serves.
 type source struct {
-	corpus  string
 	objects int
 	stamp   bool
 }
@@ -33,7 +32,7 @@ func (b *bench) startServer(ctx context.Context, s source) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "-dir", dir, "-corpus", s.corpus, "-objects", strconv.Itoa(s.objects)}
+	args := []string{"serve", "-dir", dir, "-objects", strconv.Itoa(s.objects)}
 	if s.stamp {
 		args = append(args, "-stamp")
 	}
@@ -50,30 +49,6 @@ func (b *bench) startServer(ctx context.Context, s source) (*server, error) {
 }
 
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, kubeconfigFile) }
-
-// path is that of the resource.
-func (s *server) path() string {
-	if s.corpus == "samples" {
-		return "/apis/bench.informd.dev/v1/samples"
-	}
-	return "/api/v1/" + s.corpus
-}
-
-// entry is the resource in a config of informd's.
-func (s *server) entry() string {
-	if s.corpus == "samples" {
-		return "group: bench.informd.dev, resource: samples"
-	}
-	return "resource: " + s.corpus
-}
-
-// groupVersionResource is the resource as the baseline takes it.
-func (s *server) groupVersionResource() string {
-	if s.corpus == "samples" {
-		return "bench.informd.dev/v1/samples"
-	}
-	return "/v1/" + s.corpus
-}
 
 // tell sends the server a command.
 func (s *server) tell(ctx context.Context, command string) error {

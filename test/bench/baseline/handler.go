@@ -23,9 +23,9 @@ const (
 
 // message is one change on its way to a sink.
 type message struct {
-	operation   operation
-	subject, id string
-	body        []byte
+	operation operation
+	subject   string
+	body      []byte
 }
 
 // envelope is the body.
@@ -68,7 +68,7 @@ func (h *handler) handle(op operation, value any) {
 	body, err := json.Marshal(e)
 	if err == nil {
 		subject := strings.Join([]string{"k8s", h.resource.Resource, o.GetNamespace(), o.GetName()}, ".")
-		err = h.sink.send(message{operation: op, subject: subject, id: string(o.GetUID()) + ":" + o.GetResourceVersion(), body: body})
+		err = h.sink.send(message{operation: op, subject: subject, body: body})
 	}
 	if err != nil {
 		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("send", "object", o.GetName(), "err", err)

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/test/bench/progress"
 )
@@ -19,32 +16,19 @@ type sink interface {
 }
 
 // openSink opens the sink that the options name. It counts what it has delivered.
-func openSink(ctx context.Context, o options, counters *progress.Counters) (sink, error) {
+func openSink(o options, counters *progress.Counters) (sink, error) {
 	c := counter{counters}
 	switch o.sink {
 	case "none":
 		return nowhere{c}, nil
 	case "stdout":
 		return &output{counter: c, w: bufio.NewWriterSize(os.Stdout, 64<<10)}, nil
-	case "webhook":
-		return newWebhook(ctx, o.url, c), nil
-	case "nats", "jetstream":
+	case "nats":
+		conn, err := nats.Connect(o.url, nats.MaxReconnects(-1))
+		return &core{c, conn}, err
 	default:
 		return nil, fmt.Errorf("no sink %q", o.sink)
 	}
-	conn, err := nats.Connect(o.url, nats.MaxReconnects(-1))
-	if err != nil {
-		return nil, err
-	}
-	if o.sink == "nats" {
-		return &core{c, conn}, nil
-	}
-	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(4000))
-	if err != nil {
-		return nil, err
-	}
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "BASELINE", Subjects: []string{"k8s.>"}, MaxMsgsPerSubject: 16})
-	return &stream{c, js}, err
 }
 
 // counter counts what was delivered.
@@ -91,19 +75,4 @@ type core struct {
 func (s *core) send(m message) error {
 	s.count(m)
 	return s.conn.Publish(m.subject, m.body)
-}
-
-// stream publishes into JetStream, many messages at a time.
-type stream struct {
-	counter
-
-	js jetstream.JetStream
-}
-
-func (s *stream) send(m message) error {
-	_, err := s.js.PublishAsync(m.subject, m.body, jetstream.WithMsgID(m.id), jetstream.WithStallWait(time.Minute))
-	if err == nil {
-		s.count(m)
-	}
-	return err
 }

@@ -9,23 +9,13 @@ import (
 // Form is a way in which an API server sends an object.
 type Form int
 
-// The forms. JSON frames end with a newline; protobuf frames begin with their
-// length.
+// The forms. Frames end with a newline.
 const (
 	// Added and Modified are frames of a watch.
 	Added Form = iota
 	Modified
-	// Item is an element of a list: without kind and apiVersion, for built-in kinds.
+	// Item is an element of a list: without kind and apiVersion.
 	Item
-	// MetadataAdded, MetadataModified and MetadataItem are these for a client that
-	// asks for PartialObjectMetadata.
-	MetadataAdded
-	MetadataModified
-	MetadataItem
-	// ProtobufAdded and ProtobufModified are frames of such a client's watch in
-	// protobuf.
-	ProtobufAdded
-	ProtobufModified
 
 	forms
 )
@@ -53,35 +43,15 @@ type Object struct {
 
 // Corpus is objects of one kind. It may be used concurrently.
 type Corpus struct {
-	Resource   schema.GroupVersionResource
-	Kind       string
-	Namespaced bool
+	Resource schema.GroupVersionResource
+	Kind     string
 
 	templates []template
-}
-
-// ByName returns the corpus with that resource name.
-func ByName(resource string) (*Corpus, error) {
-	switch resource {
-	case "pods":
-		return Pods()
-	case "samples":
-		return Samples()
-	case "configmaps":
-		return ConfigMaps()
-	default:
-		return nil, fmt.Errorf("no corpus %q: there are pods, samples and configmaps", resource)
-	}
 }
 
 // Append appends an object in a form to dst.
 func (c *Corpus) Append(dst []byte, form Form, o Object) []byte {
 	return c.templates[o.Index%len(c.templates)].forms[form].append(dst, o)
-}
-
-// Size is how many bytes object i has in a form.
-func (c *Corpus) Size(form Form, i int) int {
-	return len(c.templates[i%len(c.templates)].forms[form].content)
 }
 
 // Shapes is how many templates the objects share.
@@ -94,17 +64,4 @@ func (c *Corpus) MeanSize(form Form) float64 {
 		sum += len(c.templates[i].forms[form].content)
 	}
 	return float64(sum) / float64(len(c.templates))
-}
-
-// build makes a corpus of one template per object, each with the placeholders in it.
-func build(resource schema.GroupVersionResource, kind string, builtIn bool, objects []any) (*Corpus, error) {
-	c := &Corpus{Resource: resource, Kind: kind, Namespaced: true}
-	for i, o := range objects {
-		t, err := newTemplate(o, builtIn)
-		if err != nil {
-			return nil, fmt.Errorf("make %s %d: %w", resource.Resource, i, err)
-		}
-		c.templates = append(c.templates, t)
-	}
-	return c, nil
 }

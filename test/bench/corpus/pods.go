@@ -20,15 +20,19 @@ const podShapes = 64
 // Pods are the Pods of Deployments as a cluster shows them once they run.
 func Pods() (*Corpus, error) {
 	r := rand.New(rand.NewPCG(20, 26))
-	var objects []any
+	c := &Corpus{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"}
 	for n := range podShapes {
 		p, err := pod(r, n)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, p)
+		t, err := newTemplate(p)
+		if err != nil {
+			return nil, fmt.Errorf("make Pod %d: %w", n, err)
+		}
+		c.templates = append(c.templates, t)
 	}
-	return build(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "Pod", true, objects)
+	return c, nil
 }
 
 // began is when every object was created.

@@ -17,7 +17,7 @@ const (
 )
 
 // placeholder is what stands for the number in a template. It is as wide as the
-// number, and passes through JSON and protobuf unchanged.
+// number, and passes through JSON unchanged.
 func (s slot) placeholder() string {
 	switch s {
 	case indexSlot:

@@ -1,4 +1,4 @@
-// Command floor is the cheapest possible client of the Kubernetes API. It opens one watch
+// Command floor is the cheapest possible client of the Kubernetes API. It opens one watch of all Pods
 // that begins with all objects, reads the stream off TLS, splits it into frames at
 // newlines, and drops the frames. No Go client can cost less.
 package main
@@ -29,32 +29,28 @@ const bufferSize = 64 << 10
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig")
-	path := flag.String("path", "/api/v1/pods", "path of the resource")
-	http1 := flag.Bool("http1", false, "speak HTTP/1.1")
 	listen := flag.String("listen", "", "host:port where to say how far it is")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *path, *http1, *listen); err != nil && ctx.Err() == nil {
+	if err := run(ctx, *kubeconfig, *listen); err != nil && ctx.Err() == nil {
 		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("stopped", "err", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kubeconfig, path string, http1 bool, listen string) error {
+func run(ctx context.Context, kubeconfig, listen string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.DisableCompression = true
-	if http1 {
-		config.NextProtos = []string{"http/1.1"}
-	}
+	config.NextProtos = []string{"http/1.1"} // which is cheaper to read than HTTP/2
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
-	r := reader{client: client, url: config.Host + path}
+	r := reader{client: client, url: config.Host + "/api/v1/pods"}
 	failed := make(chan error, 1)
 	go func() { failed <- r.counters.Serve(ctx, listen) }()
 	go func() { failed <- r.read(ctx) }()

@@ -60,7 +60,7 @@ func (s *Server) resources(groupVersion string) metav1.APIResourceList {
 	verbs := metav1.Verbs{"get", "list", "watch"}
 	if groupVersion == c.Resource.GroupVersion().String() {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: c.Resource.Resource, Kind: c.Kind, Namespaced: c.Namespaced, Verbs: verbs, StorageVersionHash: "cmVwbGF5MQ==",
+			Name: c.Resource.Resource, Kind: c.Kind, Namespaced: true, Verbs: verbs, StorageVersionHash: "cmVwbGF5MQ==",
 		})
 	}
 	if groupVersion == "v1" {

@@ -1,6 +1,5 @@
 // Package replay is an API server that serves the objects of a corpus over TLS, faster
-// than any client reads them: paged lists, watches and WatchList, in full and metadata
-// only, and the discovery documents that clients request. It has no etcd and takes no
+// than any client reads them: paged lists, watches and WatchList, and the discovery documents that clients request. It has no etcd and takes no
 // writes. The benchmark sets the rate of events ([Server.Play]).
 //
 // # Arithmetic history
@@ -16,7 +15,6 @@
 //   - The server writes waiting frames together, up to 64 KiB at a time; an API server writes
 //     each frame separately. That makes reading cheaper for every client alike.
 //   - Flow control holds a slow watch; the server does not close it.
-//   - Lists are JSON, whatever the client accepts. Metadata-only watches are protobuf if the
-//     client prefers that, as client-go's metadata client does.
+//   - Everything is JSON and whole, whatever the client accepts.
 //   - Nothing is compressed.
 package replay

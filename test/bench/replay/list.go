@@ -20,15 +20,11 @@ type page struct {
 	from      int // the object to begin with
 	limit     int // 0: all
 	namespace string
-	form      corpus.Form
 }
 
 func (s *Server) pageOf(r *http.Request, namespace string) (page, error) {
 	q := r.URL.Query()
-	p := page{at: s.history.now(), namespace: namespace, form: corpus.Item}
-	if metadataOnly(r) {
-		p.form = corpus.MetadataItem
-	}
+	p := page{at: s.history.now(), namespace: namespace}
 	p.limit, _ = strconv.Atoi(q.Get("limit")) // none is no limit
 	if next := q.Get("continue"); next != "" {
 		if _, err := fmt.Sscanf(next, "%d-%d", &p.at, &p.from); err != nil {
@@ -56,23 +52,19 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, namespace string) 
 	if end < s.options.Objects {
 		next = fmt.Sprintf("%d-%d", p.at, end)
 	}
-	kind, apiVersion := s.options.Corpus.Kind+"List", s.options.Corpus.Resource.GroupVersion().String()
-	if p.form == corpus.MetadataItem {
-		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
-	}
 	w.Header().Set("Content-Type", "application/json")
 	setCork(r.Context(), true)
 	defer setCork(r.Context(), false)
 	b := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","continue":%q,"remainingItemCount":%d},"items":[`,
-		kind, apiVersion, p.at, next, max(0, s.options.Objects-end))
-	if b, ok := s.items(w, r, p, count, b); ok {
+		s.options.Corpus.Kind+"List", s.options.Corpus.Resource.GroupVersion().String(), p.at, next, max(0, s.options.Objects-end))
+	if b, ok := s.items(w, p, count, b); ok {
 		_, _ = w.Write(append(b, "]}\n"...)) // a client that is gone misses nothing
 	}
 }
 
 // items writes the objects of a page, b before them. It returns what is not written
 // yet, and whether the client is still there.
-func (s *Server) items(w http.ResponseWriter, r *http.Request, p page, count int, b []byte) ([]byte, bool) {
+func (s *Server) items(w http.ResponseWriter, p page, count int, b []byte) ([]byte, bool) {
 	for i, rendered := p.from, 0; rendered < count; i++ {
 		if p.namespace != "" && corpus.Namespace(i) != p.namespace {
 			continue
@@ -80,12 +72,12 @@ func (s *Server) items(w http.ResponseWriter, r *http.Request, p page, count int
 		if rendered++; rendered > 1 {
 			b = append(b, ',')
 		}
-		b = s.options.Corpus.Append(b, p.form, corpus.Object{Index: i, Revision: s.history.last(i, p.at), Sent: s.stamp()})
-		held := s.hold.reached(s.listed.Add(1))
-		if !held && len(b) < writeSize {
+		b = s.options.Corpus.Append(b, corpus.Item, corpus.Object{Index: i, Revision: s.history.last(i, p.at), Sent: s.stamp()})
+		s.listed.Add(1)
+		if len(b) < writeSize {
 			continue
 		}
-		if _, err := w.Write(b); err != nil || held && !s.wait(w, r) {
+		if _, err := w.Write(b); err != nil {
 			return nil, false
 		}
 		b = b[:0]

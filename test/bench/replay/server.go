@@ -29,8 +29,6 @@ type Options struct {
 	// Kinds is how many custom resources there are beside the corpus, with one object
 	// each: see [Kind].
 	Kinds int
-	// HTTP1 leaves HTTP/2 out.
-	HTTP1 bool
 	// Clock stamps what is sent, in nanoseconds. Default: nothing is stamped.
 	Clock func() int64
 }
@@ -43,8 +41,6 @@ type Server struct {
 	server    *http.Server
 	url       string
 	authority []byte
-	hold      hold
-	lease     lease
 	served    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -65,8 +61,6 @@ type Stats struct {
 	// Listed are the objects that lists and the beginnings of watches have sent,
 	// Sent the events.
 	Listed, Sent int64
-	// LeaseReads and LeaseWrites are requests for the Lease.
-	LeaseReads, LeaseWrites int64
 	// Unknown are the paths that were answered with 404, and how often.
 	Unknown map[string]int
 }
@@ -90,7 +84,7 @@ func New(o Options) (*Server, error) {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(!o.HTTP1)
+	protocols.SetHTTP2(true)
 	s.server = &http.Server{
 		Handler: s, ReadHeaderTimeout: time.Minute, Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), ConnContext: withCork,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
@@ -128,9 +122,6 @@ func (s *Server) Stats() Stats {
 		stats.Behind = max(stats.Behind, stats.Head-min(stats.Head, w.at.Load()))
 	}
 	maps.Copy(stats.Unknown, s.unknown)
-	s.lease.mu.Lock()
-	defer s.lease.mu.Unlock()
-	stats.LeaseReads, stats.LeaseWrites = s.lease.reads, s.lease.writes
 	return stats
 }
 
@@ -144,7 +135,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, namespace)
 	case resource == c.Resource.Resource:
 		s.list(w, r, namespace)
-	case s.serveKind(w, r), s.serveLease(w, r):
+	case s.serveKind(w, r):
 	case s.discover(w, r):
 	case isEmpty(r.URL.Path) && watching:
 		s.watchNothing(w, r)

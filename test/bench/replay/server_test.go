@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,13 +28,13 @@ func objectOf(o metav1.Object) object {
 }
 
 // start runs a server of some objects and returns it with a client's configuration.
-func start(t *testing.T, resource string, objects int, http1 bool) (*replay.Server, *corpus.Corpus, *rest.Config) {
+func start(t *testing.T, objects int) (*replay.Server, *corpus.Corpus, *rest.Config) {
 	t.Helper()
-	c, err := corpus.ByName(resource)
+	c, err := corpus.Pods()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := replay.New(replay.Options{Corpus: c, Objects: objects, HTTP1: http1})
+	s, err := replay.New(replay.Options{Corpus: c, Objects: objects})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,55 +63,43 @@ func start(t *testing.T, resource string, objects int, http1 bool) (*replay.Serv
 // TestListAndWatchAreOneHistory lists in pages, watches from there, and compares
 // with a list of the end.
 func TestListAndWatchAreOneHistory(t *testing.T) {
-	for name, tt := range map[string]struct {
-		resource string
-		objects  int
-		http1    bool
-	}{
-		"pods":             {"pods", 300, false},
-		"pods, HTTP/1.1":   {"pods", 100, true},
-		"custom resources": {"samples", 333, false},
-		"large":            {"configmaps", 6, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, c, config := start(t, tt.resource, tt.objects, tt.http1)
-			client := dynamic.NewForConfigOrDie(config).Resource(c.Resource)
-			state, revision := listAll(t, client, "")
-			if len(state) != tt.objects {
-				t.Fatalf("%d objects listed, want %d", len(state), tt.objects)
-			}
-			w, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Stop()
-			events := tt.objects + tt.objects/2
-			s.Play(t.Context(), uint64(events), 0)
-			for range events {
-				e := next(t, w)
-				o, ok := e.Object.(*unstructured.Unstructured)
-				if !ok || e.Type != watch.Modified || o.GetKind() != c.Kind {
-					t.Fatalf("%s %T", e.Type, e.Object)
-				}
-				before, known := state[o.GetName()]
-				if !known || before.uid != string(o.GetUID()) || before.revision >= o.GetResourceVersion() {
-					t.Fatalf("after %v comes %v", before, objectOf(o))
-				}
-				state[o.GetName()] = objectOf(o)
-			}
-			after, _ := listAll(t, client, "")
-			for name, want := range after {
-				if state[name] != want {
-					t.Errorf("watched %v, listed %v", state[name], want)
-				}
-			}
-			atBegin, _ := listAll(t, client, revision)
-			for name, o := range atBegin {
-				if o.revision > revision || after[name].uid != o.uid {
-					t.Errorf("listed %v at %s", o, revision)
-				}
-			}
-		})
+	const objects = 300
+	s, c, config := start(t, objects)
+	client := dynamic.NewForConfigOrDie(config).Resource(c.Resource)
+	state, revision := listAll(t, client, "")
+	if len(state) != objects {
+		t.Fatalf("%d objects listed, want %d", len(state), objects)
+	}
+	w, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	events := objects + objects/2
+	s.Play(t.Context(), uint64(events), 0)
+	for range events {
+		e := next(t, w)
+		o, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || e.Type != watch.Modified || o.GetKind() != c.Kind {
+			t.Fatalf("%s %T", e.Type, e.Object)
+		}
+		before, known := state[o.GetName()]
+		if !known || before.uid != string(o.GetUID()) || before.revision >= o.GetResourceVersion() {
+			t.Fatalf("after %v comes %v", before, objectOf(o))
+		}
+		state[o.GetName()] = objectOf(o)
+	}
+	after, _ := listAll(t, client, "")
+	for name, want := range after {
+		if state[name] != want {
+			t.Errorf("watched %v, listed %v", state[name], want)
+		}
+	}
+	atBegin, _ := listAll(t, client, revision)
+	for name, o := range atBegin {
+		if o.revision > revision || after[name].uid != o.uid {
+			t.Errorf("listed %v at %s", o, revision)
+		}
 	}
 }
 
@@ -155,49 +141,38 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 	return watch.Event{}
 }
 
-// TestWatchList begins a watch with all objects, in full and in metadata, which is
-// protobuf.
+// TestWatchList begins a watch with all objects.
 func TestWatchList(t *testing.T) {
 	const objects, events = 130, 20
-	s, c, config := start(t, "pods", objects, false)
+	s, c, config := start(t, objects)
 	yes := true
-	options := metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
-	for name, open := range map[string]func() (watch.Interface, error){
-		"full": func() (watch.Interface, error) {
-			return dynamic.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options)
-		},
-		"metadata": func() (watch.Interface, error) {
-			return metadata.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Stop()
-			seen := make(map[string]bool)
-			for range objects {
-				e := next(t, w)
-				o, err := metaOf(e)
-				if err != nil || e.Type != watch.Added || len(o.GetManagedFields()) == 0 {
-					t.Fatalf("%s %T %v", e.Type, e.Object, err)
-				}
-				seen[o.GetName()] = true
-			}
-			e := next(t, w)
-			o, err := metaOf(e)
-			if err != nil || e.Type != watch.Bookmark || o.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" || len(seen) != objects {
-				t.Fatalf("%s %v after %d objects: %v", e.Type, o, len(seen), err)
-			}
-			s.Play(t.Context(), events, 2000)
-			for range events {
-				e := next(t, w)
-				if o, err := metaOf(e); err != nil || e.Type != watch.Modified || !seen[o.GetName()] {
-					t.Fatalf("%s %v %v", e.Type, o, err)
-				}
-			}
-		})
+	w, err := dynamic.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), metav1.ListOptions{
+		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	seen := make(map[string]bool)
+	for range objects {
+		e := next(t, w)
+		o, err := metaOf(e)
+		if err != nil || e.Type != watch.Added || len(o.GetManagedFields()) == 0 {
+			t.Fatalf("%s %T %v", e.Type, e.Object, err)
+		}
+		seen[o.GetName()] = true
+	}
+	e := next(t, w)
+	o, err := metaOf(e)
+	if err != nil || e.Type != watch.Bookmark || o.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" || len(seen) != objects {
+		t.Fatalf("%s %v after %d objects: %v", e.Type, o, len(seen), err)
+	}
+	s.Play(t.Context(), events, 2000)
+	for range events {
+		e := next(t, w)
+		if o, err := metaOf(e); err != nil || e.Type != watch.Modified || !seen[o.GetName()] {
+			t.Fatalf("%s %v %v", e.Type, o, err)
+		}
 	}
 }
 
@@ -210,7 +185,7 @@ func metaOf(e watch.Event) (metav1.Object, error) {
 }
 
 func TestNamespaceOnly(t *testing.T) {
-	s, c, config := start(t, "pods", 2*corpus.Namespaces, false)
+	s, c, config := start(t, 2*corpus.Namespaces)
 	client := dynamic.NewForConfigOrDie(config).Resource(c.Resource).Namespace(corpus.Namespace(7))
 	objects, revision := listAll(t, client, "")
 	if len(objects) != 2 {
@@ -229,38 +204,8 @@ func TestNamespaceOnly(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
-	const objects, held = 500, 30
-	s, c, config := start(t, "samples", objects, false)
-	s.Hold(held)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	listed := make(chan int, 1)
-	go func() {
-		l, err := dynamic.NewForConfigOrDie(config).Resource(c.Resource).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Error(err)
-			listed <- 0
-			return
-		}
-		listed <- len(l.Items)
-	}()
-	for s.Stats().Listed < held {
-		if ctx.Err() != nil {
-			t.Fatal(ctx.Err())
-		}
-	}
-	if n := s.Stats().Listed; n != held {
-		t.Errorf("%d objects were sent, want %d", n, held)
-	}
-	s.Release()
-	if n := <-listed; n != objects {
-		t.Errorf("%d objects, want %d", n, objects)
-	}
-}
-
 func TestUnknownPathsAreCounted(t *testing.T) {
-	s, _, config := start(t, "pods", 10, false)
+	s, _, config := start(t, 10)
 	client := dynamic.NewForConfigOrDie(config)
 	gone := corpus.Corpus{}.Resource
 	gone.Version, gone.Resource = "v1", "widgets"

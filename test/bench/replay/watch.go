@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/test/bench/corpus"
 )
@@ -24,10 +22,8 @@ type objectWatch struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	namespace string
-	// added and modified are the forms of its frames.
-	added, modified corpus.Form
-	buffer          []byte
-	at              atomic.Uint64 // the revision up to which everything was written
+	buffer    []byte
+	at        atomic.Uint64 // the revision up to which everything was written
 }
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string) {
@@ -37,14 +33,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	o := &objectWatch{server: s, w: w, r: r, namespace: namespace, added: corpus.Added, modified: corpus.Modified}
-	contentType := "application/json"
-	if metadataOnly(r) {
-		o.added, o.modified = corpus.MetadataAdded, corpus.MetadataModified
-		if strings.HasPrefix(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf") {
-			o.added, o.modified, contentType = corpus.ProtobufAdded, corpus.ProtobufModified, "application/vnd.kubernetes.protobuf;stream=watch"
-		}
-	}
+	o := &objectWatch{server: s, w: w, r: r, namespace: namespace}
 	initial := q.Get("sendInitialEvents") == "true"
 	if from == 0 || initial {
 		from = s.history.now()
@@ -58,7 +47,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string)
 		delete(s.watches, o)
 		s.mu.Unlock()
 	}()
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", "application/json")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if seconds, err := strconv.Atoi(q.Get("timeoutSeconds")); err == nil {
@@ -80,13 +69,13 @@ func (o *objectWatch) initialEvents() bool {
 		if o.namespace != "" && corpus.Namespace(i) != o.namespace {
 			continue
 		}
-		o.buffer = s.options.Corpus.Append(o.buffer, o.added, corpus.Object{Index: i, Revision: s.history.last(i, at), Sent: s.stamp()})
-		held := s.hold.reached(s.listed.Add(1))
-		if (held || len(o.buffer) >= writeSize) && !o.write() || held && !s.wait(o.w, o.r) {
+		o.buffer = s.options.Corpus.Append(o.buffer, corpus.Added, corpus.Object{Index: i, Revision: s.history.last(i, at), Sent: s.stamp()})
+		s.listed.Add(1)
+		if len(o.buffer) >= writeSize && !o.write() {
 			return false
 		}
 	}
-	return o.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return o.bookmark(true)
 }
 
 // follow sends what happens until ctx ends or the client is gone.
@@ -98,7 +87,7 @@ func (o *objectWatch) follow(ctx context.Context) {
 		at := o.at.Load()
 		head := s.history.beyond(ctx, at, tick.C)
 		if head == at {
-			if ctx.Err() == nil && !o.bookmark(nil) {
+			if ctx.Err() == nil && !o.bookmark(false) {
 				return
 			}
 			continue
@@ -127,31 +116,20 @@ func (o *objectWatch) render(at, head uint64) uint64 {
 		if o.namespace != "" && corpus.Namespace(i) != o.namespace {
 			continue
 		}
-		o.buffer = s.options.Corpus.Append(o.buffer, o.modified, corpus.Object{Index: i, Revision: at, Sent: s.stamp()})
+		o.buffer = s.options.Corpus.Append(o.buffer, corpus.Modified, corpus.Object{Index: i, Revision: at, Sent: s.stamp()})
 		s.sent.Add(1)
 	}
 	return at
 }
 
-// bookmark tells the client how far it has come.
-func (o *objectWatch) bookmark(annotations map[string]string) bool {
-	c := o.server.options.Corpus
-	m := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRevision(o.at.Load()), Annotations: annotations}}
-	m.APIVersion, m.Kind = c.Resource.GroupVersion().String(), c.Kind
-	if o.modified != corpus.Modified {
-		m.APIVersion, m.Kind = "meta.k8s.io/v1", "PartialObjectMetadata"
+// bookmark tells the client how far it has come, or that it has all objects.
+func (o *objectWatch) bookmark(initial bool) bool {
+	c, annotations := o.server.options.Corpus, ""
+	if initial {
+		annotations = fmt.Sprintf(`,"annotations":{%q:"true"}`, metav1.InitialEventsAnnotationKey)
 	}
-	if o.modified == corpus.ProtobufModified {
-		frame, err := corpus.ProtobufFrame(watch.Bookmark, &m)
-		o.buffer = append(o.buffer, frame...)
-		return err == nil && o.write() && o.flush()
-	}
-	initial := ""
-	if annotations != nil {
-		initial = fmt.Sprintf(`,"annotations":{%q:"true"}`, metav1.InitialEventsAnnotationKey)
-	}
-	o.buffer = fmt.Appendf(o.buffer, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"creationTimestamp":null%s}}}`+"\n",
-		m.Kind, m.APIVersion, m.ResourceVersion, initial)
+	o.buffer = fmt.Appendf(o.buffer, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null%s}}}`+"\n",
+		c.Kind, c.Resource.GroupVersion().String(), o.at.Load(), annotations)
 	return o.write() && o.flush()
 }
 

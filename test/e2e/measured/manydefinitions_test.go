@@ -78,7 +78,7 @@ func TestManyDefinitions(t *testing.T) {
 // TestManyReplayedResources: one wildcard over 5,000 resources of the replay server.
 func TestManyReplayedResources(t *testing.T) {
 	n := e2e.Number(t, "E2E_REPLAYED", manyReplayed)
-	pods, err := corpus.ByName("pods")
+	pods, err := corpus.Pods()
 	e2e.Must(t, err)
 	s, err := replay.New(replay.Options{Corpus: pods, Objects: 1, Kinds: n})
 	e2e.Must(t, err)

@@ -25,14 +25,10 @@ const cleanup = 30 * time.Second
 //	CHAOS_SECOND    version of the second API server: 1.32.0 (default: that of the first)
 //	CHAOS_BASELINE  1: the hand-written informer program in informd's place; it
 //	                breaks invariants, which is no failure then
-//	CHAOS_BINARY    of informd (default: built from this checkout)
-//	CHAOS_TAGS      to build informd with
-//	CHAOS_DEAD      1: the webhook takes nothing until the faults are over
 //	CHAOS_RATE      writes per second (default: 200; 10 in an independent run)
 //	CHAOS_INDEPENDENT
 //	                1: Kubernetes' own controllers make the load
 //	CHAOS_PODS      of an independent run's Deployments, at most (default: 600)
-//	CHAOS_REPORT    path of the report as JSON
 //	CHAOS_LOGS      directory to keep informd's logs in
 func TestChaos(t *testing.T) {
 	options, err := fromEnvironment()
@@ -46,11 +42,6 @@ func TestChaos(t *testing.T) {
 	report, err := Run(ctx, options)
 	must(t, err)
 	report.Write(os.Stdout)
-	if path := os.Getenv("CHAOS_REPORT"); path != "" {
-		if err := report.Save(path); err != nil {
-			t.Error(err)
-		}
-	}
 	if report.Broken() && !options.Baseline {
 		t.Errorf("broken invariants: %v", report.Violations)
 	}
@@ -72,9 +63,8 @@ func fromEnvironment() (Options, error) {
 		Duration: time.Duration(number("CHAOS_MINUTES", 4) * float64(time.Minute)),
 		Journal:  os.Getenv("CHAOS_JOURNAL"), Informds: int(number("CHAOS_INFORMDS", 1)), Baseline: os.Getenv("CHAOS_BASELINE") == "1",
 		SecondVersion: os.Getenv("CHAOS_SECOND"),
-		DeadHook:      os.Getenv("CHAOS_DEAD") == "1",
-		Binary:        os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", 0)),
-		Independent: os.Getenv("CHAOS_INDEPENDENT") == "1", Pods: int(number("CHAOS_PODS", 0)),
+		Rate:          int(number("CHAOS_RATE", 0)),
+		Independent:   os.Getenv("CHAOS_INDEPENDENT") == "1", Pods: int(number("CHAOS_PODS", 0)),
 		Logs: os.Getenv("CHAOS_LOGS"), Out: os.Stdout,
 	}
 	if text := os.Getenv("CHAOS_SEED"); text != "" {

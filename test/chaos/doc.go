@@ -31,7 +31,6 @@
 //	N6   etcd restored from a copy without new revisions; or with etcdutl (raised revision, older ones
 //	     compacted), with stopped and with running API servers
 //	N7   watches reset, half open, dripping byte by byte, the API server out of reach
-//	N8   one DELETED frame dropped (only with FAULTS=N8)
 //	N9   a CRD deleted and created again, a CRD's schema edited
 //	N10  permissions revoked and granted
 //	N11  the nats-server of the sink killed, frozen

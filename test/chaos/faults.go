@@ -28,7 +28,6 @@ func faults() []*fault {
 		{"N7-half-open", []string{"link"}, nil, halfOpen},
 		{"N7-drip", []string{"link"}, nil, drip},
 		{"N7-unreachable", []string{"link"}, nil, unreachable},
-		{"N8-drop-deletion", []string{"frames"}, needsFrames, dropDeletion},
 		{"N9-recreate-crd", []string{"crd"}, nil, recreateCRD},
 		{"N9-edit-crd", []string{"crd-edit"}, nil, editCRD},
 		{"N10-revoke", []string{"rbac", "link"}, nil, revokeRights},
@@ -79,9 +78,6 @@ func hookFaults() []*fault {
 }
 
 func needsHook(r *Rig) string {
-	if r.options.DeadHook {
-		return "the webhook is down for the whole run"
-	}
 	if r.options.Baseline {
 		return "the baseline has no webhook"
 	}
@@ -129,13 +125,6 @@ func needsDurableDisk(r *Rig) string {
 		return lacks
 	}
 	return needsDurable(r)
-}
-
-func needsFrames(r *Rig) string {
-	if r.frames == nil {
-		return "runs only when N8 is asked for: it needs a proxy that reads frames, and an informd that audits"
-	}
-	return ""
 }
 
 // restart kills a server and starts it again after a while.
@@ -188,12 +177,6 @@ func unreachable(a *attack) error {
 	a.apiLink.Refuse()
 	a.hold(time.Second, 10*time.Second)
 	a.apiLink.Heal()
-	return nil
-}
-
-func dropDeletion(a *attack) error {
-	a.frames.DropDeletions(1)
-	a.hold(time.Second, 5*time.Second)
 	return nil
 }
 

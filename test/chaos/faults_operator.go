@@ -31,12 +31,9 @@ func needsInformd(r *Rig) string {
 
 // sinks are the names that informd's config gives to its sinks.
 func (r *Rig) sinks() []string {
-	sinks := []string{"bus"}
+	sinks := []string{"bus", "hook"}
 	if !r.options.paired() {
 		sinks = append(sinks, "file")
-	}
-	if !r.options.DeadHook {
-		sinks = append(sinks, "hook")
 	}
 	return sinks
 }

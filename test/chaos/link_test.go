@@ -2,18 +2,11 @@ package chaos
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 // linked is a connection through a link to a server that echoes lines.
@@ -159,36 +152,4 @@ func TestLinkSpreadsConnections(t *testing.T) {
 	}
 	link.Spread(1)
 	expectRefused(t, link)
-}
-
-func TestFrameProxyDropsOneDeletion(t *testing.T) {
-	frames := `{"type":"ADDED","object":1}` + "\n" + `{"type":"DELETED","object":2}` + "\n" + `{"type":"DELETED","object":3}` + "\n"
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, frames) }))
-	defer api.Close()
-	proxy, err := NewFrameProxy(&rest.Config{Host: api.URL})
-	must(t, err)
-	defer func() { _ = proxy.Close() }()
-	get := func(query string) string {
-		request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, proxy.URL()+"/api/v1/pods"+query, nil)
-		must(t, err)
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		response, err := client.Do(request)
-		must(t, err)
-		defer response.Body.Close()
-		var b bytes.Buffer
-		if _, err := b.ReadFrom(response.Body); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	proxy.DropDeletions(1)
-	if got := get(""); got != frames {
-		t.Errorf("a list lost something: %q", got)
-	}
-	if got, want := get("?watch=true"), strings.Replace(frames, `{"type":"DELETED","object":2}`+"\n", "", 1); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := get("?watch=true"); got != frames || proxy.Dropped() != 1 {
-		t.Errorf("a second frame was lost: %q, %d", got, proxy.Dropped())
-	}
 }

@@ -89,11 +89,11 @@ func (a *attack) untilWithin(limit time.Duration, do func(context.Context) error
 
 // Strike is one fault that was injected, as the report has it.
 type Strike struct {
-	Fault   string    `json:"fault"`
-	Began   time.Time `json:"began"`
-	Healed  time.Time `json:"healed"`
-	Caught  time.Time `json:"caught_up"` // when every sink had all from before the healing
-	Err     string    `json:"err,omitempty"`
+	Fault   string
+	Began   time.Time
+	Healed  time.Time
+	Caught  time.Time // when every sink had all from before the healing
+	Err     string
 	touches []string
 }
 

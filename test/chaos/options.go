@@ -38,15 +38,12 @@ type Options struct {
 	Independent bool
 	// Pods is how many Pods the Deployments of an independent run have at most.
 	Pods int
-	// Binary is the informd to test. Default: one is built, with the Tags.
+	// Binary is the informd to test. Default: one is built.
 	Binary string
-	Tags   string
 	// Rate is how many writes per second the workload aims at.
 	Rate int
 	// RSS is how much memory an informd may take, in bytes.
 	RSS uint64
-	// DeadHook has the webhook take nothing until the faults are over.
-	DeadHook bool
 	// Patience is how long to wait for what is late, to tell it from what is lost.
 	// Default: two minutes.
 	Patience time.Duration

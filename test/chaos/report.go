@@ -2,11 +2,9 @@ package chaos
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,45 +16,45 @@ const examples = 3
 
 // Report is what a run found out.
 type Report struct {
-	Seed       uint64         `json:"seed"`
-	Journal    string         `json:"journal"`
-	Subject    string         `json:"subject"` // "informd" or "baseline"
-	Seconds    float64        `json:"seconds"`
-	Writes     int64          `json:"writes"`
-	Revisions  int            `json:"revisions"` // that etcd recorded
-	Objects    int            `json:"objects"`
-	Deletions  int            `json:"deletions"`
-	MaxRSS     uint64         `json:"max_rss_bytes"`
-	Faults     []FaultReport  `json:"faults"`
-	Sinks      []SinkReport   `json:"sinks"`
-	Violations map[string]int `json:"violations"` // by invariant
+	Seed       uint64
+	Journal    string
+	Subject    string // "informd" or "baseline"
+	Seconds    float64
+	Writes     int64
+	Revisions  int // that etcd recorded
+	Objects    int
+	Deletions  int
+	MaxRSS     uint64
+	Faults     []FaultReport
+	Sinks      []SinkReport
+	Violations map[string]int // by invariant
 	// Details are the first violations of each invariant, the object's history
 	// beside what was delivered of it.
-	Details []string `json:"details,omitempty"`
+	Details []string
 }
 
 // FaultReport sums up the faults of one kind. The recovery is the time from the
 // healing until every sink had all from before it.
 type FaultReport struct {
-	Name   string  `json:"name"`
-	Count  int     `json:"count"`
-	Errors int     `json:"errors"` // of the injection itself
-	P50    float64 `json:"recovery_p50_seconds"`
-	P99    float64 `json:"recovery_p99_seconds"`
-	Max    float64 `json:"recovery_max_seconds"`
+	Name   string
+	Count  int
+	Errors int // of the injection itself
+	P50    float64
+	P99    float64
+	Max    float64
 }
 
 // SinkReport sums up what one sink received.
 type SinkReport struct {
-	Name       string         `json:"name"`
-	Deliveries int            `json:"deliveries"`
-	Repeats    int            `json:"repeats"`
-	Refused    int            `json:"refused"`
-	Gaps       map[string]int `json:"gaps"`    // by reason and recovery
-	Excused    map[string]int `json:"excused"` // revisions that are missing and may be, by reason
-	P50        float64        `json:"delay_p50_seconds"`
-	P99        float64        `json:"delay_p99_seconds"`
-	Violations map[string]int `json:"violations"` // by invariant
+	Name       string
+	Deliveries int
+	Repeats    int
+	Refused    int
+	Gaps       map[string]int // by reason and recovery
+	Excused    map[string]int // revisions that are missing and may be, by reason
+	P50        float64
+	P99        float64
+	Violations map[string]int // by invariant
 }
 
 // Broken reports whether any invariant is.
@@ -209,13 +207,4 @@ func counts(m map[string]int) string {
 		parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Save writes the report as JSON.
-func (r *Report) Save(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o600)
 }

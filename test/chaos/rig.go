@@ -45,7 +45,6 @@ type Rig struct {
 	etcdLink *Link           // between the second API server and etcd
 	apiLink  *Link           // between informds and the API servers
 	route    *Route          // where apiLink leads to
-	frames   *FrameProxy     // before that, if frames are to be dropped
 	bus      *natsserver.Server
 	busLink  *Link // between informds and the bus
 	hook     *Hook
@@ -327,7 +326,7 @@ func (r *Rig) findBinary(ctx context.Context) error {
 	if r.options.Baseline {
 		dir, source = ".", "./baseline"
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", r.options.Tags, "-o", r.options.Binary, source)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", r.options.Binary, source)
 	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,13 +91,7 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 	}
 	observed := r.observe(ctx)
 	pause(ctx, calm)
-	if r.options.DeadHook {
-		r.rig.hook.Behave(Manners{Status: http.StatusServiceUnavailable, Share: 1})
-	}
 	r.nemesis.Run(ctx, r.options.Duration)
-	if r.options.DeadHook {
-		r.rig.hook.Behave(Manners{})
-	}
 	pause(ctx, calm)
 	if err := r.stopLoad(); err != nil {
 		return nil, err

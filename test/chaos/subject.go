@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,14 +78,6 @@ func (r *Rig) kubeconfigPath(i int) string { return r.dir.Join(fmt.Sprintf("kube
 func (r *Rig) writeKubeconfig(i int, client *rest.Config) (string, error) {
 	config := rest.CopyConfig(client)
 	config.Host = "https://" + r.sides[i].api.Address()
-	if slices.Contains(r.options.Faults, "N8") {
-		var err error
-		if r.frames, err = NewFrameProxy(config); err != nil {
-			return "", err
-		}
-		r.closing(r.frames.Close)
-		config = &rest.Config{Host: r.frames.URL()}
-	}
 	path := r.kubeconfigPath(i)
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 		"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],

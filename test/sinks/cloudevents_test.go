@@ -257,7 +257,7 @@ func TestCloudEventsOverNATS(t *testing.T) {
 			server := startServer(t)
 			in := subscribe(t, server.URL())
 			events := samples()
-			deliver(t, open(t, config(t, server.URL(), func(c *nats.Config) {
+			sinktest.Deliver(t, open(t, config(t, server.URL(), func(c *nats.Config) {
 				useJetStream(c)
 				c.Format = format
 			})), events)
@@ -285,9 +285,7 @@ func TestCloudEventsInFiles(t *testing.T) {
 	s, err := c.Open(t.Context(), sinktest.Env(t))
 	must(t, err)
 	events := samples()
-	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events)
 	must(t, s.Close(t.Context()))
 	var got []cloudevents.Event
 	for line := range strings.Lines(readFile(t, path)) {

@@ -36,10 +36,6 @@ func TestKafkaConformance(t *testing.T) {
 }
 
 func kafkaDestination(cluster *kafkaserver.Cluster, topic string) *sinktest.Destination {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		must(t, err)
-	}
 	broker, frozen := cluster.Broker(1), false
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {

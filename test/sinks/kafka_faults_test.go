@@ -108,7 +108,7 @@ func (l *three) during(t *testing.T, fault func(ctx context.Context) error) {
 		case err := <-over:
 			must(t, err)
 			l.healthy(t)
-			deliver(t, l.sink, l.events[l.done:l.done+100])
+			sinktest.Deliver(t, l.sink, l.events[l.done:l.done+100])
 			l.done += 100
 			return
 		default:
@@ -206,7 +206,7 @@ func (l *three) killTwo(t *testing.T) {
 		break
 	}
 	must(t, l.cluster.StartAll(ctx))
-	deliver(t, l.sink, l.events[l.done:l.done+100])
+	sinktest.Deliver(t, l.sink, l.events[l.done:l.done+100])
 	l.done += 100
 }
 
@@ -225,18 +225,18 @@ func (l *three) uncleanElection(t *testing.T) {
 	env.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := openIn(t, kafkaConfig(t, l.cluster, topic, nil), env)
 	events := sinktest.Events(60)
-	deliver(t, s, events[:20])
+	sinktest.Deliver(t, s, events[:20])
 
 	l.try(t, second.Kill())
 	l.inSync(t, topic, first.ID)
-	deliver(t, s, events[20:40])
+	sinktest.Deliver(t, s, events[20:40])
 	if strings.Contains(log.String(), "lost") {
 		t.Fatalf("a loss before there was one:\n%s", &log)
 	}
 	before := slices.Clone(found)
 	l.try(t, first.Kill(), second.Start(t.Context()))
 	l.inSync(t, topic, second.ID)
-	deliver(t, s, events[40:])
+	sinktest.Deliver(t, s, events[40:])
 
 	got := map[string]bool{}
 	for _, r := range kafkaRecords(t, l.cluster, topic) {

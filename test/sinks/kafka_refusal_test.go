@@ -152,7 +152,7 @@ func (r refusals) permissions(t *testing.T) {
 	r.grant(t, user, topic, kadm.OpWrite, kadm.OpDescribe)
 	refused(t, s, events, "Create unless create is false", "TOPIC_AUTHORIZATION_FAILED")
 	r.grant(t, user, topic, kadm.OpCreate)
-	deliver(t, s, events[:20])
+	sinktest.Deliver(t, s, events[:20])
 	done := 20
 	for _, right := range []kadm.ACLOperation{kadm.OpWrite, kadm.OpDescribe} {
 		r.revoke(t, user, topic, right)
@@ -161,7 +161,7 @@ func (r refusals) permissions(t *testing.T) {
 		}
 		done += refused(t, s, events[done:], "grant Write and Describe", "TOPIC_AUTHORIZATION_FAILED")
 		r.grant(t, user, topic, right, kadm.OpWrite)
-		deliver(t, s, events[done:done+20])
+		sinktest.Deliver(t, s, events[done:done+20])
 		done += 20
 	}
 	if twice := wantInTopic(t, r.cluster, topic, events[:done]); twice > 0 {
@@ -178,7 +178,7 @@ func (r refusals) credentials(t *testing.T) {
 	refused(t, s, events, "check auth", "SASL_AUTHENTICATION_FAILED")
 	r.user(t, user)
 	r.grant(t, user, topic, kadm.OpWrite, kadm.OpDescribe, kadm.OpCreate)
-	deliver(t, s, events[:10])
+	sinktest.Deliver(t, s, events[:10])
 	done := 10
 	for started := time.Now(); time.Since(started) < kafkaSession+kafkaSession/2; done++ {
 		if n, err := s.Write(t.Context(), events[done:done+1]); n != 1 || err != nil {
@@ -189,7 +189,7 @@ func (r refusals) credentials(t *testing.T) {
 	r.dropUser(t, user)
 	done += refused(t, s, events[done:], "check auth", "SASL_AUTHENTICATION_FAILED")
 	r.user(t, user)
-	deliver(t, s, events[done:done+20])
+	sinktest.Deliver(t, s, events[done:done+20])
 	if twice := wantInTopic(t, r.cluster, topic, events[:done+20]); twice > 0 {
 		t.Errorf("%d events came twice", twice)
 	}
@@ -203,7 +203,7 @@ func (r refusals) maxMessageBytes(t *testing.T) {
 	small, large := sinktest.Big(241, limit/4), sinktest.Big(1, 2*limit)[0].Data
 	// Brokers apply a property some time after they have accepted it.
 	probes, batch, last := small[20:220], small[220:240], small[240:]
-	deliver(t, s, small[:20])
+	sinktest.Deliver(t, s, small[:20])
 	r.set(t, topic, "max.message.bytes", strconv.Itoa(limit))
 	for i := range probes {
 		probes[i].Data = large
@@ -216,7 +216,7 @@ func (r refusals) maxMessageBytes(t *testing.T) {
 	if n, err := s.Write(t.Context(), batch); n != 13 || !sink.IsPermanent(err) {
 		t.Fatalf("Write = %d, %v, want 13 and a permanent error", n, err)
 	}
-	deliver(t, s, batch[14:])
+	sinktest.Deliver(t, s, batch[14:])
 	r.set(t, topic, "max.message.bytes", strconv.Itoa(4*limit))
 	last[0].Data = large
 	eventually(t, "the topic takes large records again", func(ctx context.Context) (bool, error) {
@@ -235,14 +235,14 @@ func (r refusals) record(t *testing.T) {
 	const topic = "checked"
 	s := open(t, kafkaConfig(t, r.cluster, topic, nil))
 	events := sinktest.Events(100)
-	deliver(t, s, events[:10])
+	sinktest.Deliver(t, s, events[:10])
 	r.set(t, topic, "message.timestamp.before.max.ms", "0")
 	taken, err := failure(t, s, events[10:])
 	if !sink.IsUnknown(err) || !strings.Contains(err.Error(), "INVALID_TIMESTAMP") {
 		t.Errorf("Write: %v, want an unknown refusal", err)
 	}
 	r.set(t, topic, "message.timestamp.before.max.ms", "60000")
-	deliver(t, s, events[10+taken:])
+	sinktest.Deliver(t, s, events[10+taken:])
 	if twice := wantInTopic(t, r.cluster, topic, events); twice > 0 {
 		t.Errorf("%d events came twice", twice)
 	}
@@ -267,7 +267,7 @@ func (r refusals) anotherTopic(t *testing.T, topic string, again bool) {
 	t.Helper()
 	s, identities := r.found(t, topic)
 	events := sinktest.Events(60)
-	deliver(t, s, events[:30])
+	sinktest.Deliver(t, s, events[:30])
 	before := identities()
 	if len(slices.Compact(before)) != 1 {
 		t.Fatalf("the sink found %q, want one identity", before)
@@ -280,7 +280,7 @@ func (r refusals) anotherTopic(t *testing.T, topic string, again bool) {
 			return err == nil, err
 		})
 	}
-	deliver(t, s, events[30:])
+	sinktest.Deliver(t, s, events[30:])
 	if after := identities(); after[len(after)-1] == before[0] {
 		t.Errorf("the sink found %q again", before[0])
 	}
@@ -295,7 +295,7 @@ func (r refusals) uncreatable(t *testing.T) {
 	refused(t, s, events, "INVALID_REPLICATION_FACTOR", topic)
 	_, err := r.admin.CreateTopic(t.Context(), 1, 1, nil, topic)
 	r.must(t, err)
-	deliver(t, s, events)
+	sinktest.Deliver(t, s, events)
 	if twice := wantInTopic(t, r.cluster, topic, events); twice > 0 {
 		t.Errorf("%d events came twice", twice)
 	}

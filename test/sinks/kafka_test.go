@@ -23,18 +23,9 @@ import (
 // does to them.
 func kafkaConfig(t *testing.T, cluster *kafkaserver.Cluster, topic string, change func(c *kafka.Config)) *kafka.Config {
 	t.Helper()
-	c, ok := kafka.Driver().New().(*kafka.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *kafka.Config")
-	}
-	c.Servers, c.Topic = connection.NewServers(cluster.Addresses()...), topic
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatalf("Validate: %v", problems)
-	}
-	return c
+	return sinktest.Options(t, kafka.Driver(), func(c *kafka.Config) {
+		c.Servers, c.Topic = connection.NewServers(cluster.Addresses()...), topic
+	}, change)
 }
 
 // kafkaAdmin is a client of the test's own, who may do everything.

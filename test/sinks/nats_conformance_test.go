@@ -48,10 +48,6 @@ func clientGoroutines() []goleak.Option {
 }
 
 func destination(server *natsserver.Server, change func(c *nats.Config), received func(t *testing.T) []sinktest.Record) *sinktest.Destination {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		must(t, err)
-	}
 	frozen := false
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {

@@ -42,7 +42,7 @@ func TestNATSDeployedReader(t *testing.T) {
 	s := open(t, config(t, informd, useJetStream))
 	events := sinktest.Events(20)
 	live := subscribe(t, reader)
-	deliver(t, s, events)
+	sinktest.Deliver(t, s, events)
 	live.wait(t)
 	if got := len(live.messages(t)); got != len(events) {
 		t.Errorf("%d messages live, want %d", got, len(events))
@@ -90,7 +90,7 @@ func TestNATSDeployedReader(t *testing.T) {
 		_, _ = conn.Request(fmt.Sprintf("READ.API.CONSUMER.CREATE.%s.push%d", streamName, i), fmt.Appendf(nil,
 			`{"stream_name":%q,"config":{"name":"push%d","deliver_subject":%q,"ack_policy":"none"}}`, streamName, i, subject), time.Second)
 	}
-	deliver(t, s, sinktest.Events(21)[20:])
+	sinktest.Deliver(t, s, sinktest.Events(21)[20:])
 	info, err := stream.Info(t.Context())
 	must(t, err)
 	if info.State.LastSeq != before.LastSeq+uint64(1) || info.State.Msgs != info.State.LastSeq {

@@ -130,7 +130,7 @@ func TestNATSKilledUnderLoad(t *testing.T) {
 		}
 	}
 	most += size // a Write that failed may have sent more than it said
-	deliver(t, s, events[done:most])
+	sinktest.Deliver(t, s, events[done:most])
 	t.Logf("%d kills, %d events, %d failed writes", kills, most, failures)
 	wantOnce(t, js, events[:most])
 }
@@ -144,7 +144,7 @@ func TestNATSFrozen(t *testing.T) {
 	events := sinktest.Events(2000)
 	done := 0
 	for range 5 {
-		deliver(t, s, events[done:done+100])
+		sinktest.Deliver(t, s, events[done:done+100])
 		done += 100
 		must(t, server.Freeze())
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -158,7 +158,7 @@ func TestNATSFrozen(t *testing.T) {
 			t.Errorf("Write took %v with a context of 300ms", took)
 		}
 		must(t, server.Thaw())
-		deliver(t, s, events[done+n:done+200])
+		sinktest.Deliver(t, s, events[done+n:done+200])
 		done += 200
 	}
 	wantOnce(t, js, events[:done])
@@ -178,7 +178,7 @@ func TestNATSAbsentAtOpen(t *testing.T) {
 		t.Errorf("Write: %v, want a word of the refused connection", err)
 	}
 	must(t, server.Start(t.Context()))
-	deliver(t, s, events)
+	sinktest.Deliver(t, s, events)
 	wantOnce(t, jetStream(t, dial(t, server.URL())), events)
 }
 
@@ -212,7 +212,7 @@ func TestNATSTooLarge(t *testing.T) {
 					t.Errorf("the error %q does not say %s", err, word)
 				}
 			}
-			deliver(t, s, batch[8:])
+			sinktest.Deliver(t, s, batch[8:])
 			wantOnce(t, js, good)
 		})
 	}
@@ -243,7 +243,7 @@ func TestNATSStreamFull(t *testing.T) {
 		t.Fatalf("Write returned %d and %v, want 30 and an error that passes", n, err)
 	}
 	unlimit(t, js)
-	deliver(t, s, events[n:])
+	sinktest.Deliver(t, s, events[n:])
 	wantOnce(t, js, events)
 }
 
@@ -273,7 +273,7 @@ func TestNATSFullKeepsOrder(t *testing.T) {
 		t.Errorf("the next Write returned %d and %v, want 0 and an error", n, err)
 	}
 	unlimit(t, js)
-	deliver(t, s, one[n:])
+	sinktest.Deliver(t, s, one[n:])
 	wantOnce(t, js, one)
 }
 
@@ -283,9 +283,9 @@ func TestNATSStreamDeleted(t *testing.T) {
 	js := jetStream(t, dial(t, server.URL()))
 	s := open(t, config(t, server.URL(), useJetStream))
 	events := sinktest.Events(40)
-	deliver(t, s, events[:20])
+	sinktest.Deliver(t, s, events[:20])
 	must(t, js.DeleteStream(t.Context(), streamName))
-	if retries := deliver(t, s, events[20:]); retries > 2 {
+	if retries := sinktest.Deliver(t, s, events[20:]); retries > 2 {
 		t.Errorf("it took %d retries", retries)
 	}
 	wantOnce(t, js, events[20:])
@@ -303,7 +303,7 @@ func TestNATSComesBackUnchanged(t *testing.T) {
 	back := added
 	back.Op, back.Time = event.Snapshot, left.Time.Add(time.Second)
 	for range 2 {
-		deliver(t, s, []event.Event{added, left, back})
+		sinktest.Deliver(t, s, []event.Event{added, left, back})
 		all := stored(t, js, streamName)
 		if got := all[len(all)-1].Header.Get("ce-id"); got != back.ID {
 			t.Fatalf("the stream ends with %s, want %s", got, back.ID)
@@ -323,7 +323,7 @@ func TestNATSRepeatedAfterRestart(t *testing.T) {
 		pause(t.Context(), 2*shortWindow)
 		s := open(t, options)
 		for at := span[0]; at < span[1]; at += 100 {
-			deliver(t, s, events[at:min(at+100, span[1])])
+			sinktest.Deliver(t, s, events[at:min(at+100, span[1])])
 		}
 		must(t, s.Close(t.Context()))
 		wantOnce(t, js, events[:max(span[1], len(stored(t, js, streamName)))])
@@ -350,14 +350,14 @@ func TestNATSObservedAgain(t *testing.T) {
 		}
 		events = append(events, e)
 	}
-	deliver(t, open(t, options), events[:20])
+	sinktest.Deliver(t, open(t, options), events[:20])
 	for round, from := range []int{19, 10, 2} {
 		again := slices.Clone(events[from:])
 		for i := range again {
 			again[i].Time = again[i].Time.Add(time.Duration(round+1) * time.Hour)
 		}
 		for at := 0; at < len(again); at += 5 {
-			deliver(t, open(t, options), again[at:min(at+5, len(again))])
+			sinktest.Deliver(t, open(t, options), again[at:min(at+5, len(again))])
 		}
 		wantOnce(t, js, events)
 	}
@@ -368,7 +368,7 @@ func TestNATSHolds(t *testing.T) {
 	server := startServer(t)
 	options := config(t, server.URL(), useJetStream)
 	events := busy(3000) // of 300 objects
-	deliver(t, open(t, options), events)
+	sinktest.Deliver(t, open(t, options), events)
 	want := map[string]string{}
 	for i := range events {
 		want[events[i].Name] = events[i].ID
@@ -395,7 +395,7 @@ func TestNATSRepeatedUnderReusedName(t *testing.T) {
 	batch := []event.Event{deleted, added}
 	for range 2 {
 		s := open(t, options)
-		deliver(t, s, batch)
+		sinktest.Deliver(t, s, batch)
 		must(t, s.Close(t.Context()))
 	}
 	all := stored(t, js, streamName)
@@ -413,13 +413,13 @@ func TestNATSRollback(t *testing.T) {
 	before := sinktest.Events(1)[0]
 	for _, epoch := range []uint64{1, 0} { // 0: the memory journal, which cannot count across a restart
 		s := open(t, options)
-		deliver(t, s, []event.Event{before})
+		sinktest.Deliver(t, s, []event.Event{before})
 		after := before
 		after.ResourceVersion -= 10
 		after.Time = after.Time.Add(time.Minute)
 		after.ID = event.ObjectID(after.UID, after.ResourceVersion, epoch)
 		s = open(t, options)
-		deliver(t, s, []event.Event{after})
+		sinktest.Deliver(t, s, []event.Event{after})
 		all := stored(t, js, streamName)
 		if got := all[len(all)-1].Header.Get("ce-id"); got != after.ID {
 			t.Fatalf("epoch %d: the stream ends with %s, want %s", epoch, got, after.ID)

@@ -106,7 +106,7 @@ func matches(pattern, subject string) bool {
 func TestNATSSinkPermissions(t *testing.T) {
 	d := startDocumented(t, "../../docs/sinks/nats.md")
 	events := sinktest.Events(20)
-	deliver(t, open(t, config(t, d.url("sink"), useJetStream)), events)
+	sinktest.Deliver(t, open(t, config(t, d.url("sink"), useJetStream)), events)
 	wantOnce(t, jetStream(t, dial(t, d.server.URL(), client.UserInfo("root", "r"))), events)
 	d.wantUsed(t, "sink")
 }

@@ -26,7 +26,7 @@ func TestNATSRenderIsWhatIsSent(t *testing.T) {
 			must(t, err)
 			must(t, conn.Flush())
 			events := slices.Concat(sinktest.AllOps(), sinktest.Hostile())
-			deliver(t, open(t, c), events)
+			sinktest.Deliver(t, open(t, c), events)
 			for i := range events {
 				sent, err := got.NextMsg(patience)
 				must(t, err)

@@ -1,14 +1,7 @@
 package sinks_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,30 +18,11 @@ import (
 	"github.com/informd/informd/test/natsserver"
 )
 
-// writePair makes a certificate for the host name, which signs itself.
-func writePair(t *testing.T, dir, host string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	certFile, keyFile = filepath.Join(dir, host+".crt"), filepath.Join(dir, host+".key")
-	writeFile(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
-	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-	return certFile, keyFile
-}
-
 func TestNATSOverTLS(t *testing.T) {
 	const host = "nats.example.com"
 	dir := t.TempDir()
-	certFile, keyFile := writePair(t, dir, host)
-	otherCert, otherKey := writePair(t, dir, "informd")
+	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, host), host)
+	otherCert, otherKey := sinktest.Certificate(t, filepath.Join(dir, "informd"), "informd")
 	server := natsserver.Start(t, natsserver.Options{
 		Config: fmt.Sprintf("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }", certFile, keyFile, otherCert),
 		Connect: []client.Option{
@@ -74,7 +48,7 @@ func TestNATSOverTLS(t *testing.T) {
 				tt.change(&c.TLS)
 			}))
 			if tt.says == "" {
-				deliver(t, s, sinktest.Events(5))
+				sinktest.Deliver(t, s, sinktest.Events(5))
 				return
 			}
 			wantErrorOf(t, writeFails(t, s, sinktest.Events(5), 20*time.Second), tt.says)
@@ -144,12 +118,12 @@ func TestNATSCredsRotate(t *testing.T) {
 	writeFile(t, file, o.creds(t, 2*time.Second))
 	s := open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.Auth.CredsFile = true, file }))
 	events := sinktest.Events(100)
-	deliver(t, s, events[:50])
+	sinktest.Deliver(t, s, events[:50])
 	before, err := os.ReadFile(file)
 	must(t, err)
 	writeFile(t, file, o.creds(t, time.Hour))
 	pause(t.Context(), 3*time.Second) // the first ones have expired
-	deliver(t, s, events[50:])
+	sinktest.Deliver(t, s, events[50:])
 	wantOnce(t, jetStream(t, dial(t, server.URL(), client.UserCredentials(own))), events)
 
 	// And back to what has expired: a new sink is refused, and says why.

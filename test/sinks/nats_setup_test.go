@@ -65,7 +65,7 @@ func TestNATSRefusesStream(t *testing.T) {
 			}
 			// The user mends it; the sink goes on by itself.
 			must(t, js.DeleteStream(t.Context(), streamName))
-			deliver(t, s, sinktest.Events(3))
+			sinktest.Deliver(t, s, sinktest.Events(3))
 			must(t, js.DeleteStream(t.Context(), streamName))
 		})
 	}
@@ -85,7 +85,7 @@ func TestNATSCreatesStream(t *testing.T) {
 		c.JetStream, c.Stream, c.SubjectPrefix = true, "MINE", "a.b"
 		c.Create.MaxAge, c.Create.MaxBytes = time.Hour, 5*sink.MiB
 	}))
-	deliver(t, s, sinktest.Events(1))
+	sinktest.Deliver(t, s, sinktest.Events(1))
 	stream, err := js.Stream(t.Context(), "MINE")
 	must(t, err)
 	got := stream.CachedInfo().Config
@@ -106,8 +106,8 @@ func TestNATSHistory(t *testing.T) {
 	gone := sinktest.Events(1)[0]
 	gone.Op, gone.ID, gone.Data = event.Deleted, event.DeletedID(gone.UID, 0), nil
 	events := busy(300 * 20) // 20 states of each object
-	deliver(t, s, []event.Event{gone})
-	deliver(t, s, events)
+	sinktest.Deliver(t, s, []event.Event{gone})
+	sinktest.Deliver(t, s, events)
 	want := map[string]bool{gone.ID: true}
 	for _, e := range events[len(events)-2*300:] {
 		want[e.ID] = true
@@ -189,7 +189,7 @@ func TestNATSCredentialsHeal(t *testing.T) {
 			s := open(t, config(t, server.URL(), func(c *nats.Config) { tt.use(c, file) }))
 			wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "refuses the credentials")
 			writeFile(t, file, tt.right)
-			deliver(t, s, sinktest.Events(1))
+			sinktest.Deliver(t, s, sinktest.Events(1))
 		})
 	}
 }
@@ -264,13 +264,13 @@ func TestNATSServerWithoutJetStream(t *testing.T) {
 		"no JetStream", "enable JetStream", "set jetstream: false", "at most once")
 
 	in := subscribe(t, server.URL())
-	deliver(t, open(t, config(t, server.URL(), nil)), events)
+	sinktest.Deliver(t, open(t, config(t, server.URL(), nil)), events)
 	if got := len(in.messages(t)); got != len(events) {
 		t.Errorf("with jetstream: false a subscriber got %d messages, want %d", got, len(events))
 	}
 
 	enabled := startServer(t)
-	deliver(t, open(t, config(t, enabled.URL(), withDefaults)), events)
+	sinktest.Deliver(t, open(t, config(t, enabled.URL(), withDefaults)), events)
 	wantOnce(t, jetStream(t, dial(t, enabled.URL())), events)
 }
 
@@ -287,7 +287,7 @@ func TestNATSNeverCreates(t *testing.T) {
 		t.Errorf("the stream: %v, want none", err)
 	}
 	createStream(t, js, nil)
-	deliver(t, s, sinktest.Events(3))
+	sinktest.Deliver(t, s, sinktest.Events(3))
 	wantOnce(t, js, sinktest.Events(3))
 }
 
@@ -300,7 +300,7 @@ func TestNATSHostileNames(t *testing.T) {
 			in := subscribe(t, server.URL())
 			s := open(t, config(t, server.URL(), change))
 			events := sinktest.Hostile()
-			deliver(t, s, events)
+			sinktest.Deliver(t, s, events)
 			got := in.messages(t)
 			if len(got) != len(events) {
 				t.Fatalf("got %d messages, want %d", len(got), len(events))

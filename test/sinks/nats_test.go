@@ -29,19 +29,10 @@ const (
 // them.
 func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config {
 	t.Helper()
-	c, ok := nats.Driver().New().(*nats.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *nats.Config")
-	}
-	c.Servers = connection.NewServers(url)
-	c.JetStream = false // unless change says so
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatalf("Validate: %v", problems)
-	}
-	return c
+	return sinktest.Options(t, nats.Driver(), func(c *nats.Config) {
+		c.Servers = connection.NewServers(url)
+		c.JetStream = false // unless change says so
+	}, change)
 }
 
 // useJetStream has the stream keep everything, for the tests to look at.
@@ -81,29 +72,6 @@ func (s *closeOnce) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	return s.Sink.Close(ctx)
-}
-
-// deliver writes as package deliver does: what is left is written again until
-// nothing is. It returns how many times it had to.
-func deliver(t *testing.T, s sink.Sink, events []event.Event) int {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	retries := 0
-	for len(events) > 0 {
-		n, err := s.Write(ctx, events)
-		events = events[n:]
-		if err == nil {
-			continue
-		}
-		if sink.IsPermanent(err) || ctx.Err() != nil {
-			t.Fatalf("%d events left: %v", len(events), err)
-		}
-		t.Logf("took %d: %v", n, err)
-		retries++
-		pause(ctx, 50*time.Millisecond)
-	}
-	return retries
 }
 
 // writeFails writes one batch that must fail, within limit.

@@ -36,28 +36,7 @@ import (
 
 func otlpConfig(t *testing.T, address string, change func(c *otlp.Config)) *otlp.Config {
 	t.Helper()
-	c, ok := otlp.Driver().New().(*otlp.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *otlp.Config")
-	}
-	c.URL = sink.NewSecret(address)
-	change(c)
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatalf("Validate: %v", problems)
-	}
-	return c
-}
-
-func openOTLP(t *testing.T, c *otlp.Config) sink.Sink {
-	t.Helper()
-	s, err := c.Open(t.Context(), sinktest.Env(t))
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return s
+	return sinktest.Options(t, otlp.Driver(), func(c *otlp.Config) { c.URL = sink.NewSecret(address) }, change)
 }
 
 // moody stands before a Collector and refuses every third request: with a status of HTTP, or of
@@ -123,7 +102,7 @@ func TestCollector(t *testing.T) {
 				address = server.GRPC()
 			}
 			c := otlpConfig(t, moody(t, address, tt.refuse), tt.change)
-			s := openOTLP(t, c)
+			s := sinktest.Open(t, c)
 			events := sinktest.Events(600)
 			events = append(append(events, sinktest.AllOps()...), sinktest.Hostile()...)
 			events = append(events, sinktest.Big(1, 1<<20)...)
@@ -224,7 +203,7 @@ func TestCollectorAtAnotherPort(t *testing.T) {
 		strings.Replace(server.HTTP(), "http:", "https:", 1): otlp.HTTP,
 		strings.Replace(server.GRPC(), "http:", "https:", 1): otlp.GRPC,
 	} {
-		s := openOTLP(t, otlpConfig(t, address, func(c *otlp.Config) { c.Protocol = protocol }))
+		s := sinktest.Open(t, otlpConfig(t, address, func(c *otlp.Config) { c.Protocol = protocol }))
 		for range 2 {
 			_, err := s.Write(t.Context(), sinktest.Events(1))
 			if err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) || !strings.Contains(err.Error(), "check url and protocol") {
@@ -289,7 +268,7 @@ func TestGRPCServer(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			s := openOTLP(t, otlpConfig(t, "http://"+listener.Addr().String(), func(c *otlp.Config) {
+			s := sinktest.Open(t, otlpConfig(t, "http://"+listener.Addr().String(), func(c *otlp.Config) {
 				c.Protocol, c.Compression = otlp.GRPC, "gzip"
 			}))
 			n, err := s.Write(t.Context(), sinktest.Events(3))

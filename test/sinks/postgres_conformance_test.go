@@ -54,10 +54,6 @@ func tableConfig(address, schema string) *postgres.Config {
 
 // tables is a schema as the conformance suite sees it.
 func tables(s *server.Server, address, schema string) *sinktest.Destination {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		must(t, err)
-	}
 	heal, identity := func(*testing.T) error { return nil }, ""
 	return &sinktest.Destination{
 		Normalised: true, Identity: func() string { return identity },

@@ -3,6 +3,7 @@ package sinks_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,8 +19,8 @@ import (
 func TestPostgresLogin(t *testing.T) {
 	const host = "postgres.example.com"
 	dir := t.TempDir()
-	certFile, keyFile := writePair(t, dir, host)
-	otherCert, _ := writePair(t, dir, "other")
+	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, host), host)
+	otherCert, _ := sinktest.Certificate(t, filepath.Join(dir, "other"), "other")
 	s := server.Start(t, server.Options{CertFile: certFile, KeyFile: keyFile})
 	password := dir + "/password"
 	for name, test := range map[string]struct {

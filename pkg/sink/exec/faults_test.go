@@ -69,24 +69,12 @@ func shut(t *testing.T, s sink.Sink) {
 // for a reader that drops repeated ids.
 func wantInOrder(t *testing.T, dir string, events []event.Event) {
 	t.Helper()
-	first, last := map[string]int{}, map[string]int{}
-	for i, r := range records(t, dir) {
-		id := r.Attributes["id"]
-		if _, ok := first[id]; !ok {
-			first[id] = i
-		}
-		last[id] = i
+	var ids []string
+	for _, r := range records(t, dir) {
+		ids = append(ids, r.Attributes["id"])
 	}
-	before := map[string]string{}
-	for i := range events {
-		id, key := events[i].ID, events[i].Key()
-		if _, ok := first[id]; !ok {
-			t.Fatalf("event %d, %s, is missing", i, id)
-		}
-		if prev, ok := before[key]; ok && (first[prev] > first[id] || last[prev] > last[id]) {
-			t.Errorf("%s came after %s", prev, id)
-		}
-		before[key] = id
+	if _, err := sinktest.InOrder(ids, events); err != nil {
+		t.Fatal(err)
 	}
 }
 

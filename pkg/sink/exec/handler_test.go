@@ -138,18 +138,7 @@ func handler(t *testing.T, change func(c *sinkexec.Config)) (c *sinkexec.Config,
 // options returns those of a command, with a change.
 func options(t *testing.T, change func(c *sinkexec.Config), command ...string) *sinkexec.Config {
 	t.Helper()
-	c, ok := sinkexec.Driver().New().(*sinkexec.Config)
-	if !ok {
-		t.Fatal("the driver has other options")
-	}
-	c.Command = command
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
-	return c
+	return sinktest.Options(t, sinkexec.Driver(), func(c *sinkexec.Config) { c.Command = command }, change)
 }
 
 // open opens a sink, and closes it after the test.

@@ -106,10 +106,10 @@ func TestOlderFilesAreCompressed(t *testing.T) {
 			must(t, os.Chmod(path, 0o640))
 			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
 			defer closeSink(t, s)
-			mustWrite(t, s, events[1:2])
+			sinktest.MustWrite(t, s, events[1:2])
 			wantUnpacked(t, path, map[string]string{"events.ndjson": lines(events[1:2]), "events.ndjson.1" + suffix: lines(events[:1])})
 			wantMode(t, path+".1"+suffix, 0o640)
-			mustWrite(t, s, events[2:])
+			sinktest.MustWrite(t, s, events[2:])
 			wantUnpacked(t, path, map[string]string{
 				"events.ndjson": lines(events[4:]), "events.ndjson.1" + suffix: lines(events[3:4]),
 				"events.ndjson.2" + suffix: lines(events[2:3]), "events.ndjson.3" + suffix: lines(events[1:2]),
@@ -170,7 +170,7 @@ func TestRotationOfMixedFiles(t *testing.T) {
 	}
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: compress.None})
 	defer closeSink(t, s)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	wantUnpacked(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2.gz": "1", "events.ndjson.3": "2",
 	})
@@ -183,7 +183,7 @@ func TestCompressionThatFails(t *testing.T) {
 	must(t, os.MkdirAll(inTheWay, 0o700))
 	write(t, path+".1", lines(sinktest.Events(1)))
 	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
-	mustWrite(t, s, sinktest.Events(3))
+	sinktest.MustWrite(t, s, sinktest.Events(3))
 	closeSink(t, s)
 	if got := read(t, path+".1"); got != lines(sinktest.Events(1)) {
 		t.Errorf("the older file holds %q", got)
@@ -217,7 +217,7 @@ func TestCompressionWhileRotating(t *testing.T) {
 	for i := 0; i < len(events); i += 24 {
 		s := openSink(t, c)
 		for j := i; j < i+24; j += 3 {
-			mustWrite(t, s, events[j:j+3])
+			sinktest.MustWrite(t, s, events[j:j+3])
 		}
 		closeSink(t, s)
 	}
@@ -248,7 +248,7 @@ func TestRotationWaitsForOneFile(t *testing.T) {
 		packed, _ = filepath.Glob(path + ".*.gz")
 		return f.Write(p)
 	}})
-	mustWrite(t, s, events[1:])
+	sinktest.MustWrite(t, s, events[1:])
 	if len(packed) == older {
 		t.Errorf("the rotation has waited for %d files", older)
 	}
@@ -281,7 +281,7 @@ func TestRawLines(t *testing.T) {
 	c := &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 2, Format: file.Raw}
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
 	s := openSink(t, c)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	closeSink(t, s)
 	var want []byte
 	for i := range events {

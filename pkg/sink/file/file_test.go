@@ -50,13 +50,6 @@ func closeSink(t *testing.T, s sink.Sink) {
 	}
 }
 
-func mustWrite(t *testing.T, s sink.Sink, events []event.Event) {
-	t.Helper()
-	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-		t.Fatalf("Write = %d, %v, want %d", n, err, len(events))
-	}
-}
-
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -225,7 +218,7 @@ func TestForeignFilesStay(t *testing.T) {
 				c := config(path)
 				c.Format = format
 				if s, err := c.Open(t.Context(), sinktest.Env(t)); err == nil {
-					mustWrite(t, s, sinktest.Events(1))
+					sinktest.MustWrite(t, s, sinktest.Events(1))
 					closeSink(t, s)
 				}
 				if got := read(t, path); !strings.HasPrefix(got, text) {
@@ -276,7 +269,7 @@ func TestRelativePathIsFixedAtOpen(t *testing.T) {
 	defer closeSink(t, s)
 	t.Chdir(t.TempDir())
 	events := sinktest.Events(3)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	if got := read(t, filepath.Join(dir, "events.ndjson")); got != lines(events) {
 		t.Errorf("the file holds %q", got)
 	}

@@ -22,7 +22,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 		rendered = append(rendered, one.Body...)
 	}
 	s := openSink(t, c)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	closeSink(t, s)
 	if diff := cmp.Diff(read(t, c.Path), string(rendered)); diff != "" {
 		t.Errorf("-written +rendered:\n%s", diff)

@@ -46,11 +46,11 @@ func TestRotation(t *testing.T) {
 	}
 	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.ByteSize(size), MaxFiles: 3})
 	defer closeSink(t, s)
-	mustWrite(t, s, events[:5])
+	sinktest.MustWrite(t, s, events[:5])
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[4:5]), "events.ndjson.1": lines(events[2:4]), "events.ndjson.2": lines(events[0:2]),
 	})
-	mustWrite(t, s, events[5:])
+	sinktest.MustWrite(t, s, events[5:])
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[8:9]), "events.ndjson.1": lines(events[6:8]), "events.ndjson.2": lines(events[4:6]),
 	})
@@ -61,7 +61,7 @@ func TestRotationWithOneFile(t *testing.T) {
 	events := sinktest.Events(3)
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 1})
 	defer closeSink(t, s)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events[2:])})
 }
 
@@ -71,9 +71,9 @@ func TestLargeEventIsAlone(t *testing.T) {
 	small, big := sinktest.Events(2), sinktest.Big(1, 5000)
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 2000, MaxFiles: 5})
 	defer closeSink(t, s)
-	mustWrite(t, s, small[:1])
-	mustWrite(t, s, big)
-	mustWrite(t, s, small[1:])
+	sinktest.MustWrite(t, s, small[:1])
+	sinktest.MustWrite(t, s, big)
+	sinktest.MustWrite(t, s, small[1:])
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(small[1:]), "events.ndjson.1": lines(big), "events.ndjson.2": lines(small[:1]),
 	})
@@ -89,7 +89,7 @@ func TestRotationFillsHoles(t *testing.T) {
 	}
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 10})
 	defer closeSink(t, s)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.3": "2", "events.ndjson.4": "4",
 	})
@@ -104,7 +104,7 @@ func TestSurplusFilesAreRemoved(t *testing.T) {
 	}
 	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3})
 	defer closeSink(t, s)
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.bak": "mine",
 	})
@@ -125,7 +125,7 @@ func TestArchivesOfLogrotateStay(t *testing.T) {
 		write(t, filepath.Join(filepath.Dir(path), name), want[name])
 	}
 	s := openSink(t, config(path))
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	closeSink(t, s)
 	wantFiles(t, path, want)
 }
@@ -144,7 +144,7 @@ func TestRotationThatFails(t *testing.T) {
 		events = events[n:]
 	}
 	must(t, os.RemoveAll(path+".1"))
-	mustWrite(t, s, events)
+	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events), "events.ndjson.1": lines(sinktest.Events(1))})
 }
 
@@ -175,9 +175,9 @@ func TestOtherProgramsAtWork(t *testing.T) {
 			path := newPath(t)
 			s := openSink(t, config(path))
 			defer closeSink(t, s)
-			mustWrite(t, s, events[:3])
+			sinktest.MustWrite(t, s, events[:3])
 			must(t, c.act(path))
-			mustWrite(t, s, events[3:])
+			sinktest.MustWrite(t, s, events[3:])
 			wantFiles(t, path, c.want)
 			if second, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil {
 				closeSink(t, second)
@@ -208,7 +208,7 @@ func TestTornFile(t *testing.T) {
 	for _, size := range cuts(all) {
 		write(t, path, all[:size])
 		s := openSink(t, config(path))
-		mustWrite(t, s, events[2:])
+		sinktest.MustWrite(t, s, events[2:])
 		closeSink(t, s)
 		whole := all[:strings.LastIndexByte(all[:size], '\n')+1]
 		if size < len(all) && all[size] == '\n' {
@@ -249,7 +249,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("room for %d bytes: the file holds %q", room, got)
 		}
 		file.SetDisk(t, s, file.Disk{})
-		mustWrite(t, s, events[n:])
+		sinktest.MustWrite(t, s, events[n:])
 		closeSink(t, s)
 		if got := read(t, path); got != all {
 			t.Fatalf("room for %d bytes: in the end %q", room, got)
@@ -264,7 +264,7 @@ func TestFullDiskThatCannotBeCut(t *testing.T) {
 	events := sinktest.Events(4)
 	s := openSink(t, config(path))
 	defer closeSink(t, s)
-	mustWrite(t, s, events[:1])
+	sinktest.MustWrite(t, s, events[:1])
 	broken := full(700)
 	errCut := errors.New("disk is gone")
 	broken.Truncate = func(*os.File, int64) error { return errCut }
@@ -274,7 +274,7 @@ func TestFullDiskThatCannotBeCut(t *testing.T) {
 		t.Fatalf("Write = %d, %v, want 0 and both errors", n, err)
 	}
 	file.SetDisk(t, s, file.Disk{})
-	mustWrite(t, s, events[1:])
+	sinktest.MustWrite(t, s, events[1:])
 	// The line that was whole is there twice: it had not been acknowledged.
 	want := lines(events[:2]) + lines(events[1:])
 	if got := read(t, path); got != want {
@@ -288,7 +288,7 @@ func TestFailedSync(t *testing.T) {
 	events := sinktest.Events(4)
 	s := openSink(t, config(path))
 	defer closeSink(t, s)
-	mustWrite(t, s, events[:2])
+	sinktest.MustWrite(t, s, events[:2])
 	failures := 1
 	file.SetDisk(t, s, file.Disk{Sync: func(f *os.File) error {
 		if failures > 0 {
@@ -303,7 +303,7 @@ func TestFailedSync(t *testing.T) {
 	if got := read(t, path); got != lines(events[:2]) {
 		t.Errorf("what was not synced is still there: %q", got)
 	}
-	mustWrite(t, s, events[2:])
+	sinktest.MustWrite(t, s, events[2:])
 	if got := read(t, path); got != lines(events) {
 		t.Errorf("in the end: %q", got)
 	}
@@ -319,7 +319,7 @@ func TestEveryWriteIsSynced(t *testing.T) {
 		Sync:  func(f *os.File) error { dirty = 0; return f.Sync() },
 	})
 	for _, batch := range [][]int{{0, 1}, {1, 10}} {
-		mustWrite(t, s, sinktest.Events(10)[batch[0]:batch[1]])
+		sinktest.MustWrite(t, s, sinktest.Events(10)[batch[0]:batch[1]])
 		if dirty != 0 {
 			t.Errorf("%d bytes were acknowledged without a sync", dirty)
 		}

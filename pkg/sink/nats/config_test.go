@@ -1,10 +1,6 @@
 package nats_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
@@ -72,19 +69,9 @@ func TestValidate(t *testing.T) {
 			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
 				t.Fatal(err)
 			}
-			var keys []string
-			for _, p := range c.Validate() {
-				keys = append(keys, p.Key)
-				if strings.Contains(p.Message, canary) {
-					t.Errorf("the message shows a secret: %s", p.Message)
-				}
-			}
-			slices.Sort(keys)
+			keys := sinktest.Problems(t, c, canary)
 			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(shown, canary) {
-				t.Errorf("the options show a secret: %s", shown)
 			}
 		})
 	}
@@ -100,39 +87,18 @@ func TestDefaults(t *testing.T) {
 
 // TestOpenNeedsItsFiles names files that are not there, or hold something else.
 func TestOpenNeedsItsFiles(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	wrong := filepath.Join(t.TempDir(), "wrong")
-	if err := os.WriteFile(wrong, []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{missing, wrong} {
-		for key, change := range map[string]func(c *nats.Config){
-			"credsFile":    func(c *nats.Config) { c.Auth.CredsFile = file },
-			"nkeyFile":     func(c *nats.Config) { c.Auth.NkeyFile = file },
-			"tokenFile":    func(c *nats.Config) { c.Auth.TokenFile = file },
-			"passwordFile": func(c *nats.Config) { c.Auth.Username, c.Auth.PasswordFile = "u", file },
-			"caFile":       func(c *nats.Config) { c.TLS.CAFile = file },
-			"certFile":     func(c *nats.Config) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
-		} {
-			t.Run(key+" "+filepath.Base(file), func(t *testing.T) {
-				_, err := config(t, "nats://127.0.0.1:1", change).Open(t.Context(), sinktest.Env(t))
-				if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), file) {
-					t.Errorf("Open: %v, want an error that names %s and the file", err, key)
-				}
-			})
-		}
-	}
+	least := func(change func(c *nats.Config)) sink.Config { return config(t, "nats://127.0.0.1:1", change) }
+	sinktest.NamesFiles(t, least, map[string]func(c *nats.Config, file string){
+		"credsFile":    func(c *nats.Config, file string) { c.Auth.CredsFile = file },
+		"nkeyFile":     func(c *nats.Config, file string) { c.Auth.NkeyFile = file },
+		"tokenFile":    func(c *nats.Config, file string) { c.Auth.TokenFile = file },
+		"passwordFile": func(c *nats.Config, file string) { c.Auth.Username, c.Auth.PasswordFile = "u", file },
+		"caFile":       func(c *nats.Config, file string) { c.TLS.CAFile = file },
+		"certFile":     func(c *nats.Config, file string) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
+	})
 }
 
 func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config {
 	t.Helper()
-	c, ok := nats.Driver().New().(*nats.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *nats.Config")
-	}
-	c.Servers = connection.NewServers(url)
-	if change != nil {
-		change(c)
-	}
-	return c
+	return sinktest.Options(t, nats.Driver(), func(c *nats.Config) { c.Servers = connection.NewServers(url) }, change)
 }

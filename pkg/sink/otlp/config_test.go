@@ -61,16 +61,9 @@ func TestValidate(t *testing.T) {
 
 // TestOpenNamesTheFile: a file that cannot be read is an error with its key.
 func TestOpenNamesTheFile(t *testing.T) {
-	for key, change := range map[string]func(c *otlp.Config){
-		"auth.tokenFile": func(c *otlp.Config) { c.Auth.TokenFile = "/absent" },
-		"tls.caFile":     func(c *otlp.Config) { c.TLS.CAFile = "/absent" },
-	} {
-		s, err := config(t, "https://example.com", change).Open(t.Context(), sinktest.Env(t))
-		if err == nil {
-			_ = s.Close(t.Context())
-		}
-		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("error %v, want one about %s", err, key)
-		}
-	}
+	least := func(change func(c *otlp.Config)) sink.Config { return config(t, "https://example.com", change) }
+	sinktest.NamesFiles(t, least, map[string]func(c *otlp.Config, file string){
+		"auth.tokenFile": func(c *otlp.Config, file string) { c.Auth.TokenFile = file },
+		"tls.caFile":     func(c *otlp.Config, file string) { c.TLS.CAFile = file },
+	})
 }

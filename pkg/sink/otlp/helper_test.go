@@ -2,7 +2,6 @@ package otlp_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -211,32 +210,12 @@ func cloudEvent(r record) sinktest.Record {
 
 func config(t *testing.T, url string, change func(c *otlp.Config)) *otlp.Config {
 	t.Helper()
-	c, ok := otlp.Driver().New().(*otlp.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *otlp.Config")
-	}
-	c.URL = sink.NewSecret(url)
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatalf("Validate: %v", problems)
-	}
-	return c
+	return sinktest.Options(t, otlp.Driver(), func(c *otlp.Config) { c.URL = sink.NewSecret(url) }, change)
 }
 
 func open(t *testing.T, url string, change func(c *otlp.Config)) sink.Sink {
 	t.Helper()
-	s, err := config(t, url, change).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return s
+	return sinktest.Open(t, config(t, url, change))
 }
 
 func useGRPC(c *otlp.Config) { c.Protocol = otlp.GRPC }

@@ -131,9 +131,7 @@ func TestPrettyThroughTheSink(t *testing.T) {
 	s := openOn(t, stdout.Pretty, out)
 	defer closeSink(t, s)
 	events := sinktest.AllOps()
-	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events)
 	text := out.String()
 	local := events[0].Time.Local().Format("15:04:05.000 ")
 	if !strings.HasPrefix(text, local) || strings.Contains(text, "\x1b") || strings.Count(text, "\n") != len(events) {

@@ -21,9 +21,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 			env.Stdout = &out
 			s, err := config.Open(t.Context(), env)
 			must(t, err)
-			if _, err := s.Write(t.Context(), []event.Event{e}); err != nil {
-				t.Fatal(err)
-			}
+			sinktest.MustWrite(t, s, []event.Event{e})
 			must(t, s.Close(t.Context()))
 			got, err := config.Render(env, &e)
 			must(t, err)

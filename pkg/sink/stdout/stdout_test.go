@@ -150,9 +150,7 @@ func TestOneWritePerBatch(t *testing.T) {
 	s := openOn(t, stdout.CloudEvents, out)
 	defer closeSink(t, s)
 	events := sinktest.Events(50)
-	if n, err := s.Write(t.Context(), events); n != 50 || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events)
 	if diff := cmp.Diff(lines(events), out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
@@ -178,9 +176,7 @@ func TestPortions(t *testing.T) {
 	}
 	out.heal()
 	before := out.calls
-	if n, err := s.Write(t.Context(), events[3:]); n != 7 || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events[3:])
 	if calls := out.calls - before; calls != 3 {
 		t.Errorf("%d writes for 700 KB, want 3", calls)
 	}
@@ -244,9 +240,7 @@ func TestBrokenPipe(t *testing.T) {
 	s := openOn(t, stdout.CloudEvents, writer)
 	defer closeSink(t, s)
 	events := sinktest.Events(2)
-	if n, err := s.Write(t.Context(), events[:1]); n != 1 || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events[:1])
 	must(t, reader.Close())
 	n, err := s.Write(t.Context(), events[1:])
 	if n != 0 || !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "the reader has closed the pipe") {
@@ -270,9 +264,7 @@ func TestLatePipe(t *testing.T) {
 		text, _ := io.ReadAll(reader) // of a pipe that is closed below
 		read <- text
 	}()
-	if n, err := s.Write(t.Context(), big); n != 1 || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, big)
 	closeSink(t, s)
 	must(t, writer.Close())
 	if got := string(<-read); got != lines(big)+lines(big) {
@@ -396,9 +388,7 @@ func TestRawLines(t *testing.T) {
 	s := openOn(t, stdout.Raw, out)
 	defer closeSink(t, s)
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
-	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events)
 	var want []byte
 	for i := range events {
 		want = append(events[i].AppendRaw(want), '\n')

@@ -51,9 +51,7 @@ func TestAuthRotates(t *testing.T) {
 			wanted.Store(&c.first)
 			e := guarded(t, &wanted)
 			s := open(t, e.URL, func(o *webhook.Config) { o.Auth = c.auth(file) })
-			if _, err := s.Write(t.Context(), sinktest.Events(2)); err != nil {
-				t.Fatal(err)
-			}
+			sinktest.MustWrite(t, s, sinktest.Events(2))
 			writeFile(t, file, []byte("canary-2"))
 			wanted.Store(&c.second)
 			// Unless reading the first one was a second ago, it is refused once.

@@ -1,17 +1,8 @@
 package webhook_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,19 +68,9 @@ func TestValidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := webhook.Driver().New()
 			must(t, yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()))
-			var keys []string
-			for _, p := range c.Validate() {
-				keys = append(keys, p.Key)
-				if strings.Contains(p.Message, canary) {
-					t.Errorf("the message shows a secret: %s", p.Message)
-				}
-			}
-			slices.Sort(keys)
+			keys := sinktest.Problems(t, c, canary)
 			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(shown, canary) {
-				t.Errorf("the options show a secret: %s", shown)
 			}
 		})
 	}
@@ -130,8 +111,7 @@ func TestOpenNeedsItsFiles(t *testing.T) {
 // TestClientCertificate rotates what the sink shows to the endpoint.
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	writePair(t, certFile, keyFile, "first")
+	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, "tls"), "first")
 	e := unstarted(t, nil)
 	shown := make(chan string, 10)
 	e.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, VerifyConnection: func(state tls.ConnectionState) error {
@@ -143,10 +123,8 @@ func TestClientCertificate(t *testing.T) {
 		c.TLS = connection.TLS{CAFile: e.CAFile(t), CertFile: certFile, KeyFile: keyFile}
 	})
 	for _, name := range []string{"first", "second"} {
-		writePair(t, certFile, keyFile, name)
-		if _, err := s.Write(t.Context(), sinktest.Events(2)); err != nil {
-			t.Fatal(err)
-		}
+		sinktest.Certificate(t, filepath.Join(dir, "tls"), name)
+		sinktest.MustWrite(t, s, sinktest.Events(2))
 		if got := <-shown; got != name {
 			t.Errorf("showed the certificate of %q, want %q", got, name)
 		}
@@ -166,20 +144,4 @@ func TestServerName(t *testing.T) {
 	}
 	_, err := named("elsewhere.example.org").Write(t.Context(), sinktest.Events(1))
 	wantError(t, err, false, "certificate is not trusted", "tls.serverName")
-}
-
-func writePair(t *testing.T, certFile, keyFile, name string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
-	writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }

@@ -142,15 +142,11 @@ func TestClosedConnection(t *testing.T) {
 	})
 	s := open(t, e.URL, nil)
 	events := sinktest.Events(4)
-	if n, err := s.Write(t.Context(), events[:2]); n != 2 || err != nil {
-		t.Fatalf("Write returned %d and %v, want 2 and no error", n, err)
-	}
+	sinktest.MustWrite(t, s, events[:2])
 	if n, err := s.Write(t.Context(), events[2:3]); n != 0 || err == nil {
 		t.Fatalf("Write returned %d and %v, want 0 and an error: two connections were closed", n, err)
 	}
-	if n, err := s.Write(t.Context(), events[2:]); n != 2 || err != nil {
-		t.Fatalf("Write returned %d and %v, want 2 and no error", n, err)
-	}
+	sinktest.MustWrite(t, s, events[2:])
 	kept, tried := e.Requests()
 	if got, want := ids(records(t, e)), idsOf(events); got != want || len(kept) != 4 {
 		t.Errorf("arrived %s, want %s", got, want)
@@ -170,9 +166,7 @@ func TestConnectionsClosedAtOnce(t *testing.T) {
 	for range 50 {
 		if _, err := s.Write(t.Context(), events); err != nil {
 			wantError(t, err, false)
-			if _, err := s.Write(t.Context(), events); err != nil {
-				t.Fatal(err)
-			}
+			sinktest.MustWrite(t, s, events)
 		}
 		e.CloseClientConnections()
 	}

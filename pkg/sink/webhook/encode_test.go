@@ -23,9 +23,7 @@ func TestRaw(t *testing.T) {
 		t.Run(string(method), func(t *testing.T) {
 			e := serve(t, nil)
 			s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.Compression = webhook.Raw, method })
-			if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-				t.Fatalf("Write = %d, %v", n, err)
-			}
+			sinktest.MustWrite(t, s, events)
 			kept, _ := e.Requests()
 			if len(kept) != len(events) {
 				t.Fatalf("%d requests, want %d", len(kept), len(events))

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -96,32 +95,12 @@ func idsOf(events []event.Event) string {
 
 func config(t *testing.T, url string, change func(c *webhook.Config)) *webhook.Config {
 	t.Helper()
-	c, ok := webhook.Driver().New().(*webhook.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *webhook.Config")
-	}
-	c.URL = sink.NewSecret(url)
-	if change != nil {
-		change(c)
-	}
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatalf("Validate: %v", problems)
-	}
-	return c
+	return sinktest.Options(t, webhook.Driver(), func(c *webhook.Config) { c.URL = sink.NewSecret(url) }, change)
 }
 
 func open(t *testing.T, url string, change func(c *webhook.Config)) sink.Sink {
 	t.Helper()
-	s, err := config(t, url, change).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return s
+	return sinktest.Open(t, config(t, url, change))
 }
 
 // short makes attempts end soon.

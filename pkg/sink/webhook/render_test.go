@@ -57,9 +57,7 @@ func sameAsSent(t *testing.T, change func(c *webhook.Config), e event.Event) {
 	for {
 		before := rendered(t, c, &e)
 		s := open(t, end.URL, change)
-		if _, err := s.Write(t.Context(), []event.Event{e}); err != nil {
-			t.Fatal(err)
-		}
+		sinktest.MustWrite(t, s, []event.Event{e})
 		after := rendered(t, c, &e)
 		if cmp.Diff(before, after) != "" && time.Now().Before(deadline) {
 			continue // the second has changed

@@ -102,9 +102,7 @@ func TestSignature(t *testing.T) {
 				writeFile(t, file, []byte(step.content))
 				before, _ := e.Requests()
 				events := append(sinktest.AllOps(), sinktest.Hostile()...)
-				if _, err := s.Write(t.Context(), events); err != nil {
-					t.Fatal(err)
-				}
+				sinktest.MustWrite(t, s, events)
 				kept, _ := e.Requests()
 				for _, r := range kept[len(before):] {
 					for _, secret := range step.good {
@@ -145,9 +143,7 @@ func TestMessageID(t *testing.T) {
 	long, empty := sinktest.Events(1)[0], sinktest.Events(1)[0]
 	long.ID, empty.ID = strings.Repeat("a", 5000), ""
 	events = append(events, long, empty)
-	if _, err := s.Write(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
+	sinktest.MustWrite(t, s, events)
 	kept, _ := e.Requests()
 	byID := map[string]string{}
 	for i, r := range kept {
@@ -176,9 +172,7 @@ func TestMessageIDOfClusters(t *testing.T) {
 			e := serve(t, nil)
 			s := open(t, e.URL, func(c *webhook.Config) { c.Batch = batch })
 			for _, r := range []event.Event{record, there} {
-				if _, err := s.Write(t.Context(), slices.Repeat([]event.Event{r}, batch)); err != nil {
-					t.Fatal(err)
-				}
+				sinktest.MustWrite(t, s, slices.Repeat([]event.Event{r}, batch))
 			}
 			kept, _ := e.Requests()
 			if a, b := kept[0].Header.Get("Webhook-Id"), kept[1].Header.Get("Webhook-Id"); a == b {

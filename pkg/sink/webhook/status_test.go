@@ -28,9 +28,7 @@ func TestEveryStatusIsClassified(t *testing.T) {
 	events := sinktest.Events(1)
 	for code := 300; code < 600; code++ {
 		refusing.Store(0)
-		if _, err := s.Write(t.Context(), events); err != nil {
-			t.Fatal(err)
-		}
+		sinktest.MustWrite(t, s, events)
 		refusing.Store(int64(code))
 		_, err := s.Write(t.Context(), events)
 		want := "passing"
@@ -76,7 +74,5 @@ func TestRefusedAmongOthers(t *testing.T) {
 	if n != bad || class(err) != "unknown" {
 		t.Fatalf("Write = %d, %v (%s), want %d and an unknown error", n, err, class(err), bad)
 	}
-	if n, err := s.Write(t.Context(), events[bad+1:]); n != len(events)-bad-1 || err != nil {
-		t.Fatalf("Write = %d, %v", n, err)
-	}
+	sinktest.MustWrite(t, s, events[bad+1:])
 }

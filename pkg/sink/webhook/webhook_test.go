@@ -349,9 +349,7 @@ func TestTLS(t *testing.T) {
 			e := start(t, version2)
 			s := open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile = e.CAFile(t) })
 			events := sinktest.Events(20)
-			if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
-				t.Fatalf("Write returned %d and %v", n, err)
-			}
+			sinktest.MustWrite(t, s, events)
 			if got, want := ids(records(t, e)), idsOf(events); got != want {
 				t.Errorf("arrived %s, want %s", got, want)
 			}
@@ -390,9 +388,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	e.Start()
 	s := open(t, e.URL, nil)
 	for range 3 {
-		if n, err := s.Write(t.Context(), sinktest.Events(50)); n != 50 || err != nil {
-			t.Fatalf("Write returned %d and %v", n, err)
-		}
+		sinktest.MustWrite(t, s, sinktest.Events(50))
 	}
 	// On a busy machine net/http gives up a connection now and then: it waits for 50 ms at most
 	// to know that a request was sent which has its answer.

@@ -68,8 +68,7 @@ func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
+			api := newFakeAPI(t, "a/x")
 			api.denied = make(map[string]bool)
 			for _, verb := range c.denied {
 				api.denied[verb] = true
@@ -97,12 +96,9 @@ func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
 
 // One namespace that may not be read is named, and is the only one that waits.
 func TestMissingVerbsOfOneNamespace(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("c", "y", "")
+	api := newFakeAPI(t, "a/x", "c/y")
 	api.denied = map[string]bool{"list c": true, "watch c": true}
-	wanted := things()
-	wanted.Namespaces = []string{"a", "c"}
+	wanted := inNamespaces("a", "c")
 	r, out := listen(t, api, wanted)
 	r.eventually("one live, one forbidden with what is missing", func() bool {
 		all := r.manager.Targets()
@@ -156,8 +152,7 @@ func TestReviewThatHangs(t *testing.T) {
 		<-r.Context().Done()
 	}
 	api.denied = map[string]bool{"list c": true}
-	wanted := things()
-	wanted.Namespaces = []string{"a", "c"}
+	wanted := inNamespaces("a", "c")
 	r, out := listen(t, api, wanted)
 	<-asked
 	r.eventually("the other one is live", func() bool { return r.manager.Targets()[0].State == dynwatch.Live })

@@ -42,8 +42,7 @@ func (f *fakeAPI) drop(parts ...string) {
 
 func TestAuditOfAWholeStream(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n, lists := len(r.log.all()), api.requestsWith("things?limit=500")
 	want := dynwatch.AuditResult{Target: "example.com/things", Revision: 104, Objects: 4}
 	if diff := cmp.Diff(want, r.auditNow()); diff != "" {
@@ -87,21 +86,16 @@ func TestAuditFindsWhatTheWatchLeftOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			api.drop(c.drop...)
 			n := len(r.log.all())
 			c.write(api)
 			api.put("a", "same", "")
 			r.caughtUp()
-			if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
-				t.Errorf("first audit: %+v", got)
-			}
+			r.wantAudit(1)
 			r.eventually("events", func() bool { return len(r.log.all()) >= n+len(c.want)+2 })
 			r.caughtUp()
-			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-				t.Errorf("second audit: %+v", got)
-			}
+			r.wantAudit(0)
 			var found []string
 			for _, line := range r.since(n) {
 				if !strings.Contains(line, "a/same") && !strings.HasPrefix(line, "gap") {
@@ -123,14 +117,11 @@ func TestAuditFindsWhatTheWatchLeftOut(t *testing.T) {
 // up for it must not be told again when the watch goes on.
 func TestAuditAtTheEndOfALease(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.drop(`"deleted"`)
 	api.expire("a", "changed", "deleted", "same")
 	r.eventually("two ends", func() bool { return r.manager.Targets()[0].Objects == 2 })
-	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
+	r.wantAudit(1)
 	api.do(func() { api.left = nil })
 	r.eventually("the third end", func() bool { return r.manager.Targets()[0].Objects == 1 })
 	api.put("a", "later", "")
@@ -164,8 +155,7 @@ func TestAuditByItself(t *testing.T) {
 // brought since, is no divergence.
 func TestAuditAmidWrites(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	done := make(chan struct{})
 	written := make(chan struct{})
 	go func() {
@@ -188,9 +178,7 @@ func TestAuditAmidWrites(t *testing.T) {
 		}
 	}()
 	for range 30 {
-		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-			t.Errorf("%+v", got)
-		}
+		r.wantAudit(0)
 	}
 	close(done)
 	<-written
@@ -213,8 +201,7 @@ func (f *fakeAPI) unemittable(name string) {
 func TestAuditSparesRejectedObjects(t *testing.T) {
 	api := fourObjects(t)
 	api.unemittable("same")
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	for range 2 { // the second process has rejected nothing
 		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 4 {
@@ -229,8 +216,7 @@ func TestAuditSparesRejectedObjects(t *testing.T) {
 // A list that is wrong, as etcd says, is no divergence: it shows a deleted object, or lacks one.
 func TestAuditOfAWrongList(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	ghost := api.state()["a/deleted"]
 	api.del("a", "deleted")
 	api.put("a", "changed", "")
@@ -254,37 +240,28 @@ func TestAuditOfAWrongList(t *testing.T) {
 func TestAuditOfAnObjectThatWasRejected(t *testing.T) {
 	api := fourObjects(t)
 	api.unemittable("same")
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.do(func() { api.mangle = nil })
 	api.put("a", "same", "")
 	r.caughtUp()
 	api.drop(`"same"`)
 	api.put("a", "same", "")
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
+	r.wantAudit(1)
 }
 
 func TestAuditUnderASelector(t *testing.T) {
 	api := fourObjects(t)
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	api.drop(`"DELETED"`)
 	n := len(r.log.all())
 	api.put("a", "changed", "no") // leaves
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
+	r.wantAudit(1)
 	r.eventually("events", func() bool { return len(r.log.all()) >= n+2 })
 	want := []string{"gap (104,105] audit state", "left a/changed uid-1 105<101 replay"}
-	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 }
 
 func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
@@ -297,15 +274,7 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 	}
 	api.do(func() { api.served = true })
 	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := r.URL.Query().Get("limit") == "500"
-			if refused {
-				writeStatus(w, 403, "Forbidden", "no list today")
-			}
-			return refused
-		}
-	})
+	api.keepRefusing(isPage, refusal(403, "Forbidden", "no list today"))
 	if got := r.auditNow(); got.Err == nil || !strings.Contains(got.Err.Error(), "no list today") {
 		t.Errorf("%+v", got)
 	}
@@ -321,8 +290,7 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 // One stale answer is no rollback.
 func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	stale := 1
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -340,9 +308,7 @@ func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 	api.cut()
 	api.put("a", "same", "")
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"modified a/same uid-4 105<104"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "modified a/same uid-4 105<104")
 	if s := r.manager.Targets()[0]; s.Epoch != 0 || stale != 0 {
 		t.Errorf("status %+v, %d stale answers left", s, stale)
 	}
@@ -351,9 +317,7 @@ func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 // TestAuditsBesideBusyNamespaces: Namespaces that come and go all the time end each audit before its
 // end. The next ones begin after growing pauses.
 func TestAuditsBesideBusyNamespaces(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "a", "yes")
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "/a yes", "a/x")
 	wanted := things()
 	wanted.NamespaceSelector = "on=yes"
 	r := start(t, api)
@@ -393,19 +357,14 @@ func TestAuditsBesideBusyNamespaces(t *testing.T) {
 	if n := audits.Load(); n == 0 || n > 25 {
 		t.Errorf("%d audits began within 3 s, with a tick of 50 ms", n)
 	}
-	if got := r.auditNow(); got.Err != nil || got.Divergences != 0 {
-		t.Errorf("afterwards: %+v", got)
-	}
+	r.wantAudit(0)
 }
 
 // TestUnsureAuditAheadOfTheWatch: what an audit is not sure about is compared with a list of now, where the API server lists at no exact revision: what is
 // between the position and the list is in a gap.
 func TestUnsureAuditAheadOfTheWatch(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	api.put("a", "y", "1")
-	r := start(t, api, filtered())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1", "a/y 1")
+	r := live(t, api, filtered())
 	api.put("a", "x", "1") // held back
 	r.caughtUp()
 	r.stop(false)
@@ -432,13 +391,9 @@ func TestUnsureAuditAheadOfTheWatch(t *testing.T) {
 			return true
 		}
 	})
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
+	r.wantAudit(0)
 	r.eventually("a gap", func() bool { return count(r.log.all()[n:], event.Gap) == 1 })
 	r.caughtUp()
 	want := []string{"gap (103,105] audit state", "modified a/x uid-1 103<101 replay", "modified a/y uid-2 105<102 replay"}
-	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 }

@@ -124,8 +124,7 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 				}
 				return nil
 			})
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			n := len(r.log.all())
 			broken(true)
 			api.cut()
@@ -143,9 +142,7 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 			api.put("a", "z", "")
 			broken(false)
 			r.caughtUp()
-			if diff := cmp.Diff(want, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, want...)
 		})
 	}
 }
@@ -166,9 +163,7 @@ func TestFirstListAfterA404(t *testing.T) {
 	}
 	broken(false)
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"snapshot a/x uid-1 101", "synced 101"}, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, "snapshot a/x uid-1 101", "synced 101")
 }
 
 // TestAuthorities: API discovery does not list the resource, and it depends on others
@@ -216,9 +211,7 @@ func TestAuthorities(t *testing.T) {
 			api.do(func() { api.definitions.code = 0 })
 			api.serveIn("v1")
 			r.caughtUp()
-			if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, "modified a/x uid-1 102<101")
 		})
 	}
 }
@@ -243,9 +236,7 @@ func TestRevisionOfARemovalComesLater(t *testing.T) {
 	r.eventually("another connection agrees", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "as deleted at 20") })
 	api.do(func() { api.definitions.code = 0 })
 	r.gone(n, 2)
-	if diff := cmp.Diff([]string{"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state")
 }
 
 // TestAggregatedResourceReturns: an operator's upgrade removes an APIService and creates it
@@ -279,9 +270,7 @@ func TestAggregatedResourceReturns(t *testing.T) {
 			api.touch(apiServices, "v1.example.com")
 			api.serveIn("v1")
 			r.caughtUp()
-			if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, "modified a/x uid-1 102<101")
 		})
 	}
 }
@@ -289,8 +278,7 @@ func TestAggregatedResourceReturns(t *testing.T) {
 // TestOneOfTwoAPIServersLacksTheGroup: an upgrade of the control plane. New connections reach
 // the API servers in turn, the one that informd has stays with the one that lacks the group.
 func TestOneOfTwoAPIServersLacksTheGroup(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	connections := make(map[string]bool)
 	lock := make(chan struct{}, 1)
 	lacking := func(r *http.Request) bool {
@@ -303,8 +291,7 @@ func TestOneOfTwoAPIServersLacksTheGroup(t *testing.T) {
 		}
 		return lacks
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -324,9 +311,7 @@ func TestOneOfTwoAPIServersLacksTheGroup(t *testing.T) {
 	api.put("a", "x", "")
 	api.do(func() { api.refuse = nil })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "modified a/x uid-1 102<101")
 }
 
 // TestObjectsThatReturn: a resource counts as removed, by mistake, and returns with the same
@@ -338,11 +323,8 @@ func TestObjectsThatReturn(t *testing.T) {
 		others bool
 	}{"the same": {}, "the same over a restart": {restart: true}, "others": {others: true}, "others over a restart": {restart: true, others: true}} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
-			api.put("a", "y", "")
-			r := start(t, api, things())
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x", "a/y")
+			r := live(t, api, things())
 			n := len(r.log.all())
 			api.do(func() { api.served = false; api.generation++ })
 			r.gone(n, 3)
@@ -374,12 +356,8 @@ func TestObjectsThatReturn(t *testing.T) {
 			if c.others {
 				want, epoch = []string{"added a/x uid-3 105", "synced 105", "modified a/x uid-3 106<105", "deleted a/x uid-3 107<106"}, 0
 			}
-			if diff := cmp.Diff(want, r.since(n+3)); diff != "" {
-				t.Error(diff)
-			}
-			if s := r.manager.Targets()[0]; s.Epoch != epoch {
-				t.Errorf("epoch %d, want %d", s.Epoch, epoch)
-			}
+			r.wantEvents(n+3, want...)
+			r.wantEpoch(epoch)
 		})
 	}
 }

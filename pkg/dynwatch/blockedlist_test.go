@@ -13,13 +13,9 @@ import (
 // TestBlockedList: a list that does not answer holds up its own target alone: not the events of others, and no
 // reload, which may also end the target.
 func TestBlockedList(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	api.put("b", "x", "1")
-	wanted := things()
-	wanted.Namespaces = []string{"a", "b"}
-	r := start(t, api, wanted)
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1", "b/x 1")
+	wanted := inNamespaces("a", "b")
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	released := make(chan struct{})
 	defer close(released)

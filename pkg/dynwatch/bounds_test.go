@@ -51,8 +51,7 @@ func TestBoundsAfterAnEditOfNamespaces(t *testing.T) {
 					ns, name, _ := strings.Cut(at, "/")
 					api.put(ns, name, "")
 				}
-				r := start(t, api, c.before)
-				r.caughtUp()
+				r := live(t, api, c.before)
 				if restarted {
 					r.stop(false)
 					r.begin(c.after)
@@ -89,12 +88,8 @@ func TestNamespacesThereAndBack(t *testing.T) {
 		"from a namespace":    {named, all, "example.com/things@a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
-			api.put("a", "y", "")
-			api.put("b", "z", "")
-			r := start(t, api, c.first)
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x", "a/y", "b/z")
+			r := live(t, api, c.first)
 			apply := func(wanted dynwatch.Resource) {
 				must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 				r.caughtUp()

@@ -39,8 +39,7 @@ func TestUnprovenStreamLater(t *testing.T) {
 					api.history = append(api.history, change{rev: api.rev, ns: "a", name: fmt.Sprintf("thing-%04d", i), uid: fmt.Sprintf("uid-%d", api.uids), created: true})
 				}
 			})
-			r := startHasty(t, api, things())
-			r.caughtUp()
+			r := liveHasty(t, api, things())
 			api.do(func() {
 				api.mute = true
 				api.rev++ // of another resource

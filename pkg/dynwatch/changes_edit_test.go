@@ -13,10 +13,8 @@ import (
 // TestChangesOfNow: what is told changes in a running target, which does not watch anew
 // for it.
 func TestChangesOfNow(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, things())
 	watches := r.manager.Targets()[0].Watches
 	apply := func(wanted dynwatch.Resource) {
 		t.Helper()
@@ -43,8 +41,7 @@ func TestChangesOfNow(t *testing.T) {
 func TestChangesDoNotLeak(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", shapedLabel)
-	r := start(t, api, changing())
-	r.caughtUp()
+	r := live(t, api, changing())
 	api.put("a", "x", shapedLabel)
 	r.caughtUp()
 	for _, redact := range []string{"metadata.labels.*", "/can.ry/"} {

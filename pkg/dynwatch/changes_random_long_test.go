@@ -65,8 +65,7 @@ func randomlyChanged(t *testing.T, random *rand.Rand) (told int) {
 		}
 	})
 	wanted := randomRules(random)
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	for edit := range randomEdits {
 		if edit > 0 {
 			wanted = randomRules(random)

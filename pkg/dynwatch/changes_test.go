@@ -57,11 +57,8 @@ func paired(t *testing.T, events []event.Event) (alone []string) {
 }
 
 func TestChanges(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	api.put("a", "y", "1")
-	r := start(t, api, changing())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1", "a/y 1")
+	r := live(t, api, changing())
 	api.put("a", "x", "2")
 	api.put("a", "z", "1")
 	api.put("a", "x", "3")
@@ -99,12 +96,10 @@ func TestChangesAsked(t *testing.T) {
 		"oldObject patch object":   {Old: true, Patch: true},
 		"oldObject changed object": {Paths: true, Old: true},
 	} {
-		api := newFakeAPI(t)
-		api.put("a", "x", "1")
+		api := newFakeAPI(t, "a/x 1")
 		wanted := things()
 		wanted.Changes = asked
-		r := start(t, api, wanted)
-		r.caughtUp()
+		r := live(t, api, wanted)
 		api.put("a", "x", "2")
 		r.caughtUp()
 		events := r.log.all()
@@ -132,8 +127,7 @@ func TestChangesAsked(t *testing.T) {
 // revisions of an object in one batch among it, and what a restart finds.
 func TestChangesFoundLater(t *testing.T) {
 	t.Run("walk", func(t *testing.T) {
-		api := newFakeAPI(t)
-		api.put("a", "x", "1")
+		api := newFakeAPI(t, "a/x 1")
 		r := start(t, api, changing())
 		n := r.lose(func(api *fakeAPI) {
 			for _, label := range []string{"2", "3", "4"} {
@@ -170,10 +164,8 @@ func TestChangesFoundLater(t *testing.T) {
 		}
 	})
 	t.Run("rollback", func(t *testing.T) {
-		api := newFakeAPI(t)
-		api.put("a", "x", "1")
-		r := start(t, api, changing())
-		r.caughtUp()
+		api := newFakeAPI(t, "a/x 1")
+		r := live(t, api, changing())
 		api.put("a", "x", "2")
 		api.put("a", "x", "3")
 		r.caughtUp()
@@ -181,17 +173,15 @@ func TestChangesFoundLater(t *testing.T) {
 		api.rollBack(101)
 		api.put("a", "x", "4")
 		api.do(func() { api.mute = false })
-		r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+		r.untilEpoch(1)
 		r.caughtUp()
 		if alone := paired(t, r.log.all()); len(alone) > 0 {
 			t.Errorf("without what has changed: %q", alone)
 		}
 	})
 	for _, kill := range []bool{false, true} {
-		api := newFakeAPI(t)
-		api.put("a", "x", "1")
-		r := start(t, api, changing())
-		r.caughtUp()
+		api := newFakeAPI(t, "a/x 1")
+		r := live(t, api, changing())
 		api.put("a", "x", "2")
 		r.caughtUp()
 		r.stop(kill)
@@ -211,10 +201,8 @@ func TestChangesFoundLater(t *testing.T) {
 func TestChangesSinceTheLastEvent(t *testing.T) {
 	wanted := changing()
 	wanted.EmitWhen.Changed = []string{"metadata.labels"}
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, wanted)
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, wanted)
 	for _, label := range []string{"1", "2", "2", "3"} {
 		api.put("a", "x", label)
 	}
@@ -233,10 +221,8 @@ func TestChangesUnknown(t *testing.T) {
 		"no object":     func(e *event.Event) { e.Data = event.CloseData(append(event.OpenData(nil), "1"...)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			r := start(t, api, changing())
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x 1")
+			r := live(t, api, changing())
 			r.log.set(func() { damage(&r.log.events[0]) })
 			api.put("a", "x", "2")
 			r.caughtUp()
@@ -258,10 +244,8 @@ func TestChangesUnknown(t *testing.T) {
 func TestAnnouncedAnewIsNoChange(t *testing.T) {
 	wanted := changing()
 	wanted.EmitWhen.Changed = []string{"metadata.labels"}
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, wanted)
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, wanted)
 	api.put("a", "x", "1") // held back, and announced
 	r.caughtUp()
 	if _, err := r.manager.Resnapshot(t.Context(), "things"); err != nil {

@@ -93,23 +93,18 @@ func (r *rig) checkUndisturbed(objects int) {
 func TestCredentialsForOneName(t *testing.T) {
 	for name, namespaces := range map[string][]string{"in all namespaces": nil, "in one": {"a"}} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			api.put("a", "y", "1")
+			api := newFakeAPI(t, "a/x 1", "a/y 1")
 			refused := api.confine(onlyName("x"))
 			wanted := named("x")
 			wanted.Namespaces = namespaces
-			r := start(t, api, wanted)
-			r.caughtUp()
+			r := live(t, api, wanted)
 			n := len(r.log.all())
 			api.put("a", "x", "2")
 			api.put("a", "y", "2")
 			api.del("a", "x")
 			api.put("a", "x", "3")
 			r.checkUndisturbed(1)
-			if diff := cmp.Diff([]string{"modified a/x uid-1 103<101", "deleted a/x uid-1 105<103", "added a/x uid-3 106"}, r.since(n)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			r.wantEvents(n, "modified a/x uid-1 103<101", "deleted a/x uid-1 105<103", "added a/x uid-3 106")
 			n = r.lose(func(api *fakeAPI) {
 				api.del("a", "x")
 				api.put("a", "x", "4")
@@ -132,8 +127,7 @@ func TestCredentialsForOneName(t *testing.T) {
 
 // The walk through the history of a name needs no other name either.
 func TestWalkWithCredentialsForOneName(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
+	api := newFakeAPI(t, "a/x 1")
 	refused := api.confine(onlyName("x"))
 	r := start(t, api, named("x"))
 	n := r.lose(func(api *fakeAPI) {
@@ -171,12 +165,9 @@ func TestCredentialsForALabel(t *testing.T) {
 		"compacted history": {true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "leaves", "yes")
-			api.put("a", "ends", "yes")
+			api := newFakeAPI(t, "a/leaves yes", "a/ends yes")
 			refused := api.confine(onlyLabel)
-			r := start(t, api, selectingOn())
-			r.caughtUp()
+			r := live(t, api, selectingOn())
 			write := func(api *fakeAPI) {
 				api.put("a", "leaves", "no")
 				api.del("a", "ends")
@@ -225,10 +216,8 @@ func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
 		"for some time":   20,
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "yes")
-			r := start(t, api, selectingOn())
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x yes")
+			r := live(t, api, selectingOn())
 			n := len(r.log.all())
 			var looks atomic.Int64
 			api.do(func() {
@@ -254,12 +243,9 @@ func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
 // After an edit of the name, the object that was selected before is dropped, be it readable or
 // not. It was not deleted.
 func TestNameIsEdited(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	api.put("a", "y", "1")
+	api := newFakeAPI(t, "a/x 1", "a/y 1")
 	api.confine(onlyName("x"))
-	r := start(t, api, named("x"))
-	r.caughtUp()
+	r := live(t, api, named("x"))
 	n := len(r.log.all())
 	r.stop(false)
 	api.confine(onlyName("y"))
@@ -271,7 +257,5 @@ func TestNameIsEdited(t *testing.T) {
 	n = len(r.log.all())
 	api.del("a", "y")
 	r.checkUndisturbed(0)
-	if diff := cmp.Diff([]string{"deleted a/y uid-2 103<102"}, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, "deleted a/y uid-2 103<102")
 }

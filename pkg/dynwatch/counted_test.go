@@ -43,8 +43,7 @@ func (r *rig) wantReason(n int, want string) {
 // checkpoint. The journal has lost no event.
 func TestKilledBeforeTheGapOfARollback(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "changed", "yes") // 105
 	api.put("a", "lost", "yes")    // 106
 	api.put("a", "changed", "yes") // 107
@@ -63,8 +62,7 @@ func TestKilledBeforeTheGapOfARollback(t *testing.T) {
 // found waits for its append. The checkpoint does not count that object.
 func TestKilledBeforeAnAddedEvent(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.log.set(func() { r.log.kills = func(e event.Event) bool { return e.Op == event.Added } })
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "changed", "yes") // 105
@@ -88,8 +86,7 @@ func TestKilledAfterALateDeletion(t *testing.T) {
 	for _, name := range []string{"x", "y", "z"} {
 		api.put("a", name, "")
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	send(frameOf("DELETED", "x", "uid-1", 101))
 	r.eventually("the deletion", func() bool { return len(r.since(n)) == 1 })
@@ -99,7 +96,5 @@ func TestKilledAfterALateDeletion(t *testing.T) {
 	r.caughtUp()
 	send(frameOf("ADDED", "more", "uid-more", 300))
 	r.eventually("the next event", func() bool { return len(r.since(n)) > 0 })
-	if diff := cmp.Diff([]string{"added a/more uid-more 300"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "added a/more uid-more 300")
 }

@@ -40,8 +40,7 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	for _, ns := range names {
 		api.put("", ns, label())
 	}
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	faults := []func(){
 		api.cut, api.forget, r.caughtUpIfNotMute,
 		func() { api.do(func() { api.mute = !api.mute }) },
@@ -81,9 +80,7 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	if faults := lost(r.log.all(), api, selecting); len(faults) > 0 {
 		t.Errorf("neither announced nor in a gap:\n%s", strings.Join(faults, "\n"))
 	}
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(0)
 	if t.Failed() {
 		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
 	}

@@ -41,13 +41,8 @@ func thingLines(events []event.Event) []string {
 }
 
 func TestGlobsMakeOneFilteredTarget(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("team-a", "x", "")
-	api.put("team-x", "x", "")
-	api.put("shop", "x", "")
-	api.put("team-b", "x", "")
-	r := start(t, api, teams())
-	r.caughtUp()
+	api := newFakeAPI(t, "team-a/x", "team-x/x", "shop/x", "team-b/x")
+	r := live(t, api, teams())
 	if s := r.manager.Targets(); len(s) != 1 || s[0].Name != "example.com/things" || s[0].Objects != 2 {
 		t.Errorf("targets %+v", s)
 	}
@@ -62,9 +57,7 @@ func TestGlobsMakeOneFilteredTarget(t *testing.T) {
 		"snapshot team-a/x 101", "snapshot team-b/x 104",
 		"modified team-a/x 106", "added team-new/x 108", "deleted team-b/x 109",
 	}
-	if diff := cmp.Diff(want, thingLines(r.log.all())); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantThings(0, want...)
 	if n := api.requestsWith("/namespaces/") - api.requestsWith("/namespaces/kube-system"); n != 0 {
 		t.Errorf("%d requests for one namespace", n)
 	}
@@ -76,11 +69,8 @@ func TestGlobsMakeOneFilteredTarget(t *testing.T) {
 // What makes up for lost history leaves out the same namespaces, and what cannot be
 // read in them is nobody's concern.
 func TestReconcileOfAFilteredTarget(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("team-a", "x", "")
-	api.put("shop", "x", "")
-	r := start(t, api, teams())
-	r.caughtUp()
+	api := newFakeAPI(t, "team-a/x", "shop/x")
+	r := live(t, api, teams())
 	api.do(func() { api.mute = true })
 	api.put("shop", "y", "")
 	api.put("team-a", "y", "")
@@ -148,8 +138,7 @@ func TestScopes(t *testing.T) {
 func TestOrderOfNamespacesIsNoChange(t *testing.T) {
 	wanted := teams()
 	wanted.Namespaces = []string{"team-*", "shop"}
-	r := start(t, newFakeAPI(t), wanted)
-	r.caughtUp()
+	r := live(t, newFakeAPI(t), wanted)
 	slices.Reverse(wanted.Namespaces)
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	if s := r.manager.Targets()[0]; s.Watches != 1 {
@@ -160,50 +149,36 @@ func TestOrderOfNamespacesIsNoChange(t *testing.T) {
 // What a config edit lets fall out says nothing, and neither does what comes in,
 // but for a snapshot.
 func TestOtherNamespacesAfterARestart(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("team-a", "x", "")
-	api.put("shop", "x", "")
-	r := start(t, api, teams())
-	r.caughtUp()
+	api := newFakeAPI(t, "team-a/x", "shop/x")
+	r := live(t, api, teams())
 	r.stop(false)
 	n := len(r.log.all())
 	wanted := teams()
 	wanted.Namespaces = []string{"shop*"}
 	r.begin(wanted)
 	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
-	if diff := cmp.Diff([]string{"snapshot shop/x uid-2 102 replay", "gap (102,102] selection state"}, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, "snapshot shop/x uid-2 102 replay", "gap (102,102] selection state")
 	if s := r.manager.Targets()[0]; s.Objects != 1 {
 		t.Errorf("%d objects", s.Objects)
 	}
 }
 
 func TestNamespacesTurn(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	api.put("", "team-x", "yes")
-	api.put("", "shop", "yes")
+	api := newFakeAPI(t, "/team-a yes", "/team-b no", "/team-x yes", "/shop yes")
 	for _, ns := range []string{"team-a", "team-b", "team-x", "shop"} {
 		api.put(ns, "one", "")
 		api.put(ns, "two", "")
 	}
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	step := func(what string, do func(), want ...string) {
 		t.Helper()
 		n := len(r.log.all())
 		do()
 		r.eventually(what, func() bool { return len(r.since(n)) >= len(want) })
 		r.caughtUp()
-		if diff := cmp.Diff(want, thingLines(r.log.all()[n:])); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		r.wantThings(n, want...)
 	}
-	if diff := cmp.Diff([]string{"snapshot team-a/one 105", "snapshot team-a/two 106"}, thingLines(r.log.all())); diff != "" {
-		t.Errorf("first list (-want +got):\n%s", diff)
-	}
+	r.wantThings(0, "snapshot team-a/one 105", "snapshot team-a/two 106")
 	step("team-b comes", func() { api.put("", "team-b", "yes") }, "entered team-b/one 107", "entered team-b/two 108")
 	step("changes in it", func() {
 		api.put("team-b", "one", "")
@@ -245,9 +220,7 @@ func TestNamespacesTurn(t *testing.T) {
 	if diff := cmp.Diff(want, ids("team-a/one")); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(0)
 	left := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Op != event.Left })
 	if !strings.Contains(string(left[0].Data), `"rev":105`) {
 		t.Errorf("what left carries %s", left[0].Data)
@@ -257,13 +230,8 @@ func TestNamespacesTurn(t *testing.T) {
 // What the stream has yet to bring of a namespace when it stops to match comes
 // before what is left of it leaves.
 func TestDepartureWaitsForTheStream(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "")
-	api.put("team-a", "three", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/two", "team-a/three")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() {
 		// The watch of the things is slower than that of the Namespaces.
@@ -282,15 +250,11 @@ func TestDepartureWaitsForTheStream(t *testing.T) {
 		"left team-a/three 104", "modified team-a/one 105", "added team-a/brief 106", "deleted team-a/brief 107",
 		"deleted team-a/two 108", "left team-a/one 105",
 	}
-	if diff := cmp.Diff(want, thingLines(r.log.all()[n:])); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantThings(n, want...)
 }
 
 func TestNamespacesThatMayNotBeListed(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
+	api := newFakeAPI(t, "/team-a yes", "team-a/one")
 	api.refuseNamespaces(403, forEver)
 	r := start(t, api, labelled())
 	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces are unreadable: list: ") {
@@ -298,9 +262,7 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 	}
 	api.admitNamespaces()
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"snapshot team-a/one 102"}, thingLines(r.log.all())); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantThings(0, "snapshot team-a/one 102")
 }
 
 func TestWaitingForNamespaces(t *testing.T) {
@@ -325,16 +287,14 @@ func TestWaitingForNamespaces(t *testing.T) {
 // There is one watch of the Namespaces for all targets, none without need, and a new
 // one when there is need again.
 func TestOneWatchOfNamespaces(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
+	api := newFakeAPI(t, "/team-a yes")
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
 			r.URL.Path = strings.Replace(r.URL.Path, "/other.com", "/example.com", 1)
 			return false
 		}
 	})
-	r := start(t, api, teams())
-	r.caughtUp()
+	r := live(t, api, teams())
 	watches := func() int { return api.requestsWith(namespacesPath + "?allowWatchBookmarks") }
 	if n := api.requestsWith(namespacesPath + "?"); n != 0 {
 		t.Errorf("%d requests for Namespaces that nobody needs", n)
@@ -363,11 +323,8 @@ func TestOneWatchOfNamespaces(t *testing.T) {
 func TestNamespacesAfterABreak(t *testing.T) {
 	for name, fault := range map[string]func(*fakeAPI){"cut": (*fakeAPI).cut, "forgotten": (*fakeAPI).forget} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "no")
-			api.put("team-a", "one", "")
-			r := start(t, api, labelled())
-			r.caughtUp()
+			api := newFakeAPI(t, "/team-a no", "team-a/one")
+			r := live(t, api, labelled())
 			api.do(func() { api.mute = true })
 			api.put("", "team-a", "yes")
 			fault(api)
@@ -389,8 +346,7 @@ func TestNamespacesTurnDuringDowntime(t *testing.T) {
 				api.put("", ns, map[bool]string{true: "no", false: "yes"}[ns == "team-b"])
 				api.put(ns, "one", "")
 			}
-			r := start(t, api, labelled())
-			r.caughtUp()
+			r := live(t, api, labelled())
 			r.eventually("marked", func() bool { return len(r.log.marksNow()) == 1 })
 			r.stop(kill)
 			n := len(r.log.all())
@@ -416,22 +372,15 @@ func TestNamespacesTurnDuringDowntime(t *testing.T) {
 			r.stop(kill)
 			r.begin(labelled())
 			r.caughtUp()
-			if got := r.since(n); len(got) != 0 {
-				t.Errorf("nothing changed, and yet:\n%s", strings.Join(got, "\n"))
-			}
+			r.wantEvents(n)
 		})
 	}
 }
 
 // Namespaces flip while informd is down, for longer than etcd keeps revisions.
 func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	api.put("team-a", "one", "")
-	api.put("team-b", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/one", "team-b/one")
+	r := live(t, api, labelled())
 	r.stop(false)
 	n := len(r.log.all())
 	api.put("", "team-a", "no")
@@ -441,9 +390,7 @@ func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
 	want := []string{"entered team-b/one uid-4 104 replay", "gap (104,106] selection state", "left team-a/one uid-3 103<103"}
 	r.eventually("all of it", func() bool { return len(r.since(n)) >= len(want) })
 	r.caughtUp()
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, want...)
 	if s := r.manager.Targets()[0]; s.Objects != 1 {
 		t.Errorf("%d objects", s.Objects)
 	}
@@ -451,13 +398,8 @@ func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
 
 // etcd has forgotten the revision of the position: what there is now enters, with a gap.
 func TestArrivalAfterCompaction(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("", "team-b", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-b", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
 	api.put("team-a", "two", "")
@@ -469,9 +411,7 @@ func TestArrivalAfterCompaction(t *testing.T) {
 	api.put("team-a", "one", "")
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"entered team-a/one 106", "modified team-a/one 109"}, thingLines(r.log.all()[n:])); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantThings(n, "entered team-a/one 106", "modified team-a/one 109")
 	if gaps := r.gapsSince(n); !slices.Equal(gaps, []string{"selection state"}) {
 		t.Errorf("gaps %q", gaps)
 	}
@@ -479,11 +419,8 @@ func TestArrivalAfterCompaction(t *testing.T) {
 
 // A list of a namespace that takes too long is begun anew; the watch goes on.
 func TestArrivalThatExpires(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
+	r := live(t, api, labelled())
 	refused := 0
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -507,13 +444,8 @@ func TestArrivalThatExpires(t *testing.T) {
 }
 
 func TestNamespacesAfterARollback(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("", "team-b", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-b", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
+	r := live(t, api, labelled())
 	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
 	api.put("", "team-a", "yes")
 	api.put("", "team-b", "no")
@@ -521,7 +453,7 @@ func TestNamespacesAfterARollback(t *testing.T) {
 	r.caughtUp()
 	api.rollBack(104)
 	r.eventually("team-b is in", matches)
-	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.caughtUp()
 	api.put("", "team-a", "yes")
 	r.eventually("both are in", matches)
@@ -549,21 +481,14 @@ func TestNamespacesOfAClusterScopedResource(t *testing.T) {
 // Another selector is another selection: an edit of the config says nothing of what
 // falls out.
 func TestOtherNamespaceSelector(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	api.put("team-a", "one", "")
-	api.put("team-b", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/one", "team-b/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	wanted := labelled()
 	wanted.NamespaceSelector = "on=no"
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
-	if diff := cmp.Diff([]string{"snapshot team-b/one uid-4 104 replay", "gap (104,104] selection state"}, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, "snapshot team-b/one uid-4 104 replay", "gap (104,104] selection state")
 	api.put("team-a", "one", "")
 	r.caughtUp()
 	if got := r.since(n); len(got) != 2 {
@@ -584,11 +509,8 @@ func TestUnreadableNamespace(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("team-a", "broken", "")
-			api.put("team-a", "gone", "")
-			r := start(t, api, c.wanted)
-			r.caughtUp()
+			api := newFakeAPI(t, "team-a/broken", "team-a/gone")
+			r := live(t, api, c.wanted)
 			n := len(r.log.all())
 			broken := func(s string) string {
 				if strings.Contains(s, `"name":"broken"`) {

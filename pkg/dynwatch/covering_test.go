@@ -2,7 +2,6 @@ package dynwatch_test
 
 import (
 	"errors"
-	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,8 +59,7 @@ func TestCovering(t *testing.T) {
 
 // TestBrackets are those of a snapshot on request, and emit nothing.
 func TestBrackets(t *testing.T) {
-	r := start(t, fourObjects(t), things())
-	r.caughtUp()
+	r := live(t, fourObjects(t), things())
 	before := len(r.log.all())
 	result := r.resnapshot()
 	brackets, err := r.manager.Brackets("example.com/things")
@@ -98,12 +96,7 @@ func TestBrackets(t *testing.T) {
 // of these would say that there are none.
 func TestBracketsBeforeTheFirstList(t *testing.T) {
 	api := fourObjects(t)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
-			writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
-			return true
-		}
-	})
+	api.keepRefusing(anything, refusal(500, "InternalError", "etcdserver: request timed out"))
 	r := start(t, api, things())
 	for _, state := range []dynwatch.State{r.manager.Targets()[0].State, r.state(dynwatch.Degraded).State} {
 		if _, err := r.manager.Brackets("things"); !errors.Is(err, dynwatch.ErrNotListed) {

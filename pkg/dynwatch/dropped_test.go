@@ -47,10 +47,8 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 		api.put("", ns, label)
 		api.put(ns, "one", label)
 	}
-	wanted := things()
-	wanted.Namespaces = []string{"team-*"}
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := inNamespaces("team-*")
+	r := live(t, api, wanted)
 	edit(&wanted)
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.caughtUp()
@@ -74,9 +72,7 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 	api.put("team-b", "one", "no")
 	api.del("team-b", "one")
 	r.caughtUp()
-	if diff := cmp.Diff([]string{}, thingLines(r.log.all()[n:])); diff != "" {
-		t.Errorf("events after the edit (-want +got):\n%s", diff)
-	}
+	r.wantThings(n)
 }
 
 // What left, came or was deleted while informd was down is told, whatever was dropped
@@ -95,10 +91,8 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 			for name, label := range map[string]string{"dropped": "no", "dropped-2": "no", "leaves": "yes", "ends": "yes", "stays": "yes"} {
 				api.put("a", name, label)
 			}
-			r := start(t, api, things())
-			r.caughtUp()
-			wanted := things()
-			wanted.LabelSelector = "on=yes"
+			r := live(t, api, things())
+			wanted := selectingOn()
 			must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 			r.caughtUp()
 			n := len(r.log.all())
@@ -175,8 +169,7 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 	}
 	before := things()
 	before.Namespaces = []string{"team-*"}
-	r := start(t, api, before)
-	r.caughtUp()
+	r := live(t, api, before)
 	r.stop(false)
 	n := len(r.log.all())
 	wanted := before
@@ -227,13 +220,9 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 // TestEditWhileEtcdCompacts: etcd compacts the revision of the list before it has said what became of an object that
 // the list lacks. Nothing is said of the object if it is there.
 func TestEditWhileEtcdCompacts(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "excluded", "no")
-	api.put("a", "ends", "no")
-	api.put("a", "stays", "yes")
+	api := newFakeAPI(t, "a/excluded no", "a/ends no", "a/stays yes")
 	wanted := things()
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	asked := 0
 	api.do(func() {

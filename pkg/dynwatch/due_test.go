@@ -17,8 +17,7 @@ func TestDue(t *testing.T) {
 	wanted.ResnapshotEvery, wanted.Namespaces = every, []string{"a", "b"}
 	begin := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	dues := func(step time.Duration) (all []string) {
-		api := newFakeAPI(t)
-		api.put("a", "one", "")
+		api := newFakeAPI(t, "a/one")
 		r := start(t, api, wanted)
 		r.allLive()
 		runs := map[uint64]bool{}
@@ -45,10 +44,8 @@ func TestDue(t *testing.T) {
 
 // TestDueNever: a target is not due without a period, or without a first list.
 func TestDueNever(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/one")
+	r := live(t, api, things())
 	none := things()
 	none.Resource, none.ResnapshotEvery = "nothings", time.Hour
 	must(t, r.manager.Apply([]dynwatch.Resource{things(), none}))

@@ -30,12 +30,10 @@ func labelOf(t *testing.T, e *event.Event) string {
 // event before and not against what was held back. Those of a
 // re-snapshot do not: a sink needs an event of each object.
 func TestSinkFilters(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
+	api := newFakeAPI(t, "a/x 1")
 	wanted := things()
 	wanted.SinkFilters = []string{"metadata.labels", "spec"}
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	api.put("a", "x", "1")
 	api.put("a", "x", "2")
 	r.caughtUp()
@@ -100,8 +98,7 @@ func randomlyFiltered(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 		wanted.LabelSelector = "on=yes"
 		wanted.EmitWhen.Changed = []string{"metadata.labels", "status.phase"}
 	}
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	faults := []func(){
 		api.cut, api.forget, r.caughtUp, func() { api.forget(); api.compact() },
 		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },

@@ -19,10 +19,8 @@ func filtered() dynwatch.Resource {
 }
 
 func TestEmitWhenChanged(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, filtered())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, filtered())
 	api.put("a", "x", "1") // 102: held back
 	api.put("a", "x", "2")
 	api.put("a", "x", "2") // 104: held back
@@ -30,9 +28,7 @@ func TestEmitWhenChanged(t *testing.T) {
 	r.caughtUp()
 	r.eventually("the end", func() bool { return len(r.log.all()) == 4 })
 	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 103<101", "deleted a/x uid-1 105<103"}
-	if got := r.since(0); !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	r.wantEvents(0, want...)
 	if s := r.manager.Targets()[0]; s.Unchanged != 2 {
 		t.Errorf("%d states are counted, want 2", s.Unchanged)
 	}
@@ -52,23 +48,18 @@ func TestEmitWhenNoop(t *testing.T) {
 	api.put("a", "x", "1")
 	wanted := things()
 	wanted.EmitWhen.SuppressNoop = true
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	api.put("a", "x", "1")
 	api.put("a", "x", "2")
 	api.put("a", "x", "2")
 	r.caughtUp()
-	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	r.wantEvents(2, "modified a/x uid-1 103<101")
 	wanted.Omit = []string{"metadata.labels"}
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	api.put("a", "x", "2") // 105: the first event without labels
 	api.put("a", "x", "3")
 	r.caughtUp()
-	if got, want := r.since(3), []string{"modified a/x uid-1 105<103"}; !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	r.wantEvents(3, "modified a/x uid-1 105<103")
 }
 
 // TestFiltersSeeWhatEventsHave: a change of what is omitted or not kept is none, and one of a value that
@@ -84,19 +75,15 @@ func TestFiltersSeeWhatEventsHave(t *testing.T) {
 		"not kept": {func(r *dynwatch.Resource) { r.Keep = []string{"spec"} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
+			api := newFakeAPI(t, "a/x 1")
 			wanted := filtered()
 			tt.shape(&wanted)
-			r := start(t, api, wanted)
-			r.caughtUp()
+			r := live(t, api, wanted)
 			api.put("a", "x", "1")
 			api.put("a", "x", "2")
 			api.put("a", "x", "2")
 			r.caughtUp()
-			if got := r.since(2); !slices.Equal(got, tt.want) {
-				t.Errorf("%q\nwant %q", got, tt.want)
-			}
+			r.wantEvents(2, tt.want...)
 		})
 	}
 }
@@ -104,24 +91,18 @@ func TestFiltersSeeWhatEventsHave(t *testing.T) {
 // TestEmitWhenOfNow: change filters change while the watch goes on, and compare with the last event,
 // whatever filters there were then.
 func TestEmitWhenOfNow(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, things())
 	watches := r.manager.Targets()[0].Watches
 	must(t, r.manager.Apply([]dynwatch.Resource{filtered()}))
 	api.put("a", "x", "1")
 	api.put("a", "x", "2")
 	r.caughtUp()
-	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	r.wantEvents(2, "modified a/x uid-1 103<101")
 	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	api.put("a", "x", "2")
 	r.caughtUp()
-	if got, want := r.since(3), []string{"modified a/x uid-1 104<103"}; !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	r.wantEvents(3, "modified a/x uid-1 104<103")
 	if s := r.manager.Targets()[0]; s.Watches != watches {
 		t.Errorf("%d watches were opened, want %d", s.Watches, watches)
 	}
@@ -136,8 +117,7 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
-	r := start(t, api, filtered())
-	r.caughtUp()
+	r := live(t, api, filtered())
 	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
@@ -188,11 +168,8 @@ func TestHeldBackByAnEarlierFilter(t *testing.T) {
 	other.EmitWhen.Changed = []string{"spec"}
 	for name, then := range map[string]dynwatch.Resource{"no filter": things(), "another filter": other} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			api.put("a", "y", "1")
-			r := start(t, api, filtered())
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x 1", "a/y 1")
+			r := live(t, api, filtered())
 			api.put("a", "x", "1")
 			r.caughtUp()
 			r.stop(false)
@@ -219,8 +196,7 @@ func TestAuditAfterSeveralEdits(t *testing.T) {
 	for _, name := range []string{"x", "y"} {
 		api.put("a", name, "1")
 	}
-	r := start(t, api, filtered())
-	r.caughtUp()
+	r := live(t, api, filtered())
 	other, omitting := filtered(), filtered()
 	other.EmitWhen.Changed, omitting.Omit = []string{"spec"}, []string{"metadata.annotations"}
 	for _, then := range []dynwatch.Resource{other, omitting} {
@@ -253,10 +229,8 @@ func TestAuditAfterSeveralEdits(t *testing.T) {
 // no event had that revision.
 func TestResnapshotOfHeldBack(t *testing.T) {
 	for restart, then := range map[string]*dynwatch.Resource{"none": nil, "the same filter": new(filtered()), "no filter": new(things())} {
-		api := newFakeAPI(t)
-		api.put("a", "x", "1")
-		r := start(t, api, things())
-		r.caughtUp()
+		api := newFakeAPI(t, "a/x 1")
+		r := live(t, api, things())
 		must(t, r.manager.Apply([]dynwatch.Resource{filtered()}))
 		api.put("a", "x", "1")
 		r.caughtUp()
@@ -304,13 +278,10 @@ func TestFirstListOfALostJournalIsWhole(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "held", "1")
-			api.put("a", "same", "1")
+			api := newFakeAPI(t, "a/held 1", "a/same 1")
 			wanted := filtered()
 			wanted.SinkFilters = wanted.EmitWhen.Changed
-			r := start(t, api, wanted)
-			r.caughtUp()
+			r := live(t, api, wanted)
 			restart(r)
 			n := len(r.log.all())
 			r.log.set(func() { r.log.void = true })

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -91,8 +89,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 // store is remains unknown then.
 func TestUnreadableHeadIsNoProgress(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	endWatches(api, atOnce)
 	var asked atomic.Int64
 	api.do(func() {
@@ -112,8 +109,7 @@ func TestUnreadableHeadIsNoProgress(t *testing.T) {
 // TestComparisonThatFails: a list that fails deletes nothing, and watches are opened all the same.
 func TestComparisonThatFails(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	endWatches(api, atOnce)
 	var lists, healed atomic.Int64
 	api.do(func() {
@@ -132,9 +128,7 @@ func TestComparisonThatFails(t *testing.T) {
 	r.eventually("three comparisons", func() bool { return lists.Load() >= 3 })
 	healed.Store(1)
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"deleted a/deleted uid-2 105<102"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "deleted a/deleted uid-2 105<102")
 }
 
 // comparison reports whether a request is for all things, without their content.
@@ -147,8 +141,7 @@ func comparison(r *http.Request) bool {
 // happened. What a list shows a moment earlier than the watch is no gap.
 func TestWatchesThatEndSoonLoseNothing(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	n := len(r.log.all())
 	endWatches(api, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
@@ -170,9 +163,7 @@ func TestWatchesThatEndSoonLoseNothing(t *testing.T) {
 	r.eventually("three comparisons", func() bool { return compared.Load() >= 3 })
 	r.consistent()
 	want := []string{"added a/new uid-5 106", "modified a/new uid-5 108<106", "modified a/new uid-5 110<108"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // withoutBookmarks leaves bookmarks out.
@@ -194,21 +185,12 @@ func (w withoutBookmarks) Flush() {
 // TestEndedWatchesOfNamespaces: the watch of the Namespaces ends at once each time, and a list shows
 // the label that makes a namespace match.
 func TestEndedWatchesOfNamespaces(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	r := startHasty(t, api, labelled())
-	r.caughtUp()
-	api.do(func() {
-		api.generation++
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			ended := r.URL.Path == namespacesPath && verbOf(r) == "watch"
-			if ended {
-				w.WriteHeader(http.StatusOK)
-			}
-			return ended
-		}
-	})
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
+	r := liveHasty(t, api, labelled())
+	api.keepRefusing(func(r *http.Request) bool {
+		return r.URL.Path == namespacesPath && verbOf(r) == "watch"
+	}, func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) })
+	api.cut()
 	api.put("", "team-a", "yes")
 	r.eventually("team-a matches", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
 }

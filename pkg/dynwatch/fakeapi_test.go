@@ -100,7 +100,8 @@ func metadataOnly(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata")
 }
 
-func newFakeAPI(t *testing.T) *fakeAPI {
+// newFakeAPI has objects: "<namespace>/<name> <label>".
+func newFakeAPI(t *testing.T, objects ...string) *fakeAPI {
 	t.Helper()
 	f := &fakeAPI{rev: 100, served: true, versions: []string{"v1"}, changed: make(chan struct{}), pulse: 20 * time.Millisecond}
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
@@ -108,6 +109,11 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 		f.cut()
 		f.server.Close()
 	})
+	for _, o := range objects {
+		key, label, _ := strings.Cut(o, " ")
+		ns, name, _ := strings.Cut(key, "/")
+		f.put(ns, name, label)
+	}
 	return f
 }
 

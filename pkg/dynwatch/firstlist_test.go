@@ -40,11 +40,8 @@ func checkFirstList(t *testing.T, r *rig, objects int) uint64 {
 }
 
 func TestFirstListIsARun(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("b", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x", "b/y")
+	r := live(t, api, things())
 	run := checkFirstList(t, r, 2)
 	n := len(r.log.all())
 	api.put("a", "x", "")
@@ -76,15 +73,9 @@ func TestFirstListOverARestart(t *testing.T) {
 			for i := range n {
 				api.put("a", fmt.Sprint("object-", i), "")
 			}
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					second := strings.Contains(r.URL.RawQuery, "continue=")
-					if second {
-						writeStatus(w, 503, "ServiceUnavailable", "later")
-					}
-					return second
-				}
-			})
+			api.keepRefusing(func(r *http.Request) bool {
+				return strings.Contains(r.URL.RawQuery, "continue=")
+			}, refusal(503, "ServiceUnavailable", "later"))
 			r := start(t, api, things())
 			r.eventually("the first page", func() bool { return len(r.log.all()) >= 200 && api.requestsWith("continue=") > 0 })
 			if _, err := r.manager.Brackets("things"); !errors.Is(err, dynwatch.ErrNotListed) {

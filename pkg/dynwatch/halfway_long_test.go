@@ -116,8 +116,7 @@ func (h *halfway) run(t *testing.T, room, behind, lost int) (more bool) {
 		api.put("team-a", name, "")
 	}
 	api.put("team-b", "x", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	r.log.set(func() { r.log.room = &room })
 	api.do(func() {
 		api.slow = func(r *http.Request) bool { return behind > 0 && (r.URL.Path == namespacesPath) == (behind == 1) }
@@ -148,9 +147,7 @@ func (h *halfway) run(t *testing.T, room, behind, lost int) (more bool) {
 	if faults := incomplete(r.log.all(), api, "team-a"); len(faults) > 0 {
 		t.Errorf("neither events nor in a gap:\n%s\nafter the restart:\n%s", strings.Join(faults, "\n"), strings.Join(r.since(n), "\n"))
 	}
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(0)
 	r.stop(false)
 	return killed || behind > 0 // then more can be written
 }

@@ -100,12 +100,8 @@ func emptied(api *fakeAPI) {
 // TestNamespaceLeavesAsItIsLookedAt: after a kill in the middle of an arrival the namespace still
 // matches as the target begins, and no longer as the target looks at it again.
 func TestNamespaceLeavesAsItIsLookedAt(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one", "team-a/two")
+	r := live(t, api, labelled())
 	room := 2
 	r.log.set(func() { r.log.room = &room })
 	api.put("", "team-a", "yes")
@@ -136,11 +132,8 @@ func TestNamespaceLeavesAsItIsLookedAt(t *testing.T) {
 // TestNamespaceLeavesBeforeAllHasEntered: a namespace matches, and what was filtered out until informd
 // saw that cannot be read from etcd. When it can, the namespace does not match any more.
 func TestNamespaceLeavesBeforeAllHasEntered(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
+	r := live(t, api, labelled())
 	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "one", "")
@@ -171,11 +164,8 @@ func TestNamespaceLeavesBeforeAllHasEntered(t *testing.T) {
 func TestRestartWhileANamespaceLeaves(t *testing.T) {
 	for name, leave := range map[string]func(*fakeAPI){"another label": relabel("no"), "deleted": emptied} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "yes")
-			api.put("team-a", "one", "")
-			r := start(t, api, labelled())
-			r.caughtUp()
+			api := newFakeAPI(t, "/team-a yes", "team-a/one")
+			r := live(t, api, labelled())
 			if name == "deleted" {
 				api.del("team-a", "one")
 				r.caughtUp()

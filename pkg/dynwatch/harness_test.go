@@ -2,7 +2,6 @@ package dynwatch_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -265,7 +266,7 @@ type rig struct {
 	// withdrawn, if it is not 0, is how long a resource must be missing that is not a
 	// custom one.
 	withdrawn time.Duration
-	// ownerWait, if it is not 0, is how long an event waits for its owners.
+	// ownerWait is how long an event waits for its owners.
 	ownerWait time.Duration
 	// hasty has a watch that says nothing for a second replaced. Without it nothing that a
 	// busy machine delays makes a watch silent or stuck.
@@ -275,7 +276,10 @@ type rig struct {
 // newRig is a rig before its first manager begins.
 func newRig(t *testing.T, api *fakeAPI) *rig {
 	t.Helper()
-	return &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler)}
+	return &rig{
+		t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler),
+		ownerWait: deadline,
+	}
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -285,12 +289,27 @@ func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	return startLimited(t, api, func(*dynwatch.Limits) {}, wanted...)
 }
 
-// startHasty is start of a rig that soon replaces silent watches.
+// live is start, and waits until the targets are at the fake's revision.
+func live(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
+	t.Helper()
+	r := start(t, api, wanted...)
+	r.caughtUp()
+	return r
+}
+
+// startHasty is start of a rig that soon replaces silent watches, liveHasty is live of one.
 func startHasty(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	t.Helper()
 	r := newRig(t, api)
 	r.hasty = true
 	r.begin(wanted...)
+	return r
+}
+
+func liveHasty(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
+	t.Helper()
+	r := startHasty(t, api, wanted...)
+	r.caughtUp()
 	return r
 }
 
@@ -324,7 +343,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 		silence = time.Second
 	}
 	m.SetTiming(silence, 50*time.Millisecond, 5*time.Millisecond)
-	m.SetOwnerWait(cmp.Or(r.ownerWait, deadline))
+	m.SetOwnerWait(r.ownerWait)
 	if r.withdrawn != 0 {
 		m.SetWithdrawn(r.withdrawn)
 	}
@@ -349,6 +368,12 @@ func (r *recorder) set(change func()) {
 }
 
 func things() dynwatch.Resource { return dynwatch.Resource{Group: "example.com", Resource: "things"} }
+
+func inNamespaces(namespaces ...string) dynwatch.Resource {
+	wanted := things()
+	wanted.Namespaces = namespaces
+	return wanted
+}
 
 // eventually waits until ok holds.
 func (r *rig) eventually(what string, ok func() bool) {
@@ -406,3 +431,47 @@ func (r *rig) gone(n, announced int) {
 
 // since returns the lines of the events after the first n.
 func (r *rig) since(n int) []string { return lines(r.log.all()[n:]) }
+
+// wantEvents holds the events after the first n to their lines, wantUnordered to the same ones in any order,
+// and wantThings to the lines of those that are about things.
+func (r *rig) wantEvents(n int, want ...string) {
+	r.t.Helper()
+	r.wantLines(want, r.since(n))
+}
+
+func (r *rig) wantUnordered(n int, want ...string) {
+	r.t.Helper()
+	r.wantLines(sorted(want), sorted(r.since(n)))
+}
+
+func (r *rig) wantThings(n int, want ...string) {
+	r.t.Helper()
+	r.wantLines(want, thingLines(r.log.all()[n:]))
+}
+
+func (r *rig) wantLines(want, got []string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		r.t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// wantAudit holds an audit of now to so many divergences.
+func (r *rig) wantAudit(divergences int) {
+	r.t.Helper()
+	if got := r.auditNow(); got.Divergences != divergences || got.Err != nil {
+		r.t.Errorf("audit: %+v, want %d divergences", got, divergences)
+	}
+}
+
+func (r *rig) wantEpoch(epoch uint64) {
+	r.t.Helper()
+	if s := r.manager.Targets()[0]; s.Epoch != epoch {
+		r.t.Errorf("epoch %d, want %d", s.Epoch, epoch)
+	}
+}
+
+func (r *rig) untilEpoch(epoch uint64) {
+	r.t.Helper()
+	r.eventually("another epoch", func() bool { return r.manager.Targets()[0].Epoch == epoch })
+}

@@ -75,15 +75,13 @@ func (r *rig) consistent() {
 // rolledBack waits for the one rollback, and for a gap that declares it.
 func (r *rig) rolledBack() {
 	r.t.Helper()
-	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.eventually("a gap of the rollback", func() bool {
 		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "rollback" })
 	})
 	r.consistent()
 	r.caughtUp()
-	if s := r.manager.Targets()[0]; s.Epoch != 1 {
-		r.t.Errorf("epoch %d", s.Epoch)
-	}
+	r.wantEpoch(1)
 }
 
 // sinceBackup are changes that a restore undoes, each of which proves it by another fact.
@@ -106,8 +104,7 @@ func sinceBackup() map[string]func(api *fakeAPI) {
 // a list was wrong. Without a new epoch its next deletion has the id of the first one, and a consumer drops it.
 func TestDeletedObjectThatChanges(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.del("a", "deleted")
 	r.caughtUp()
 	api.restore(104, 200)
@@ -120,12 +117,8 @@ func TestDeletedObjectThatChanges(t *testing.T) {
 // TestReturnedAsNamespacesChange: informd was killed after a deletion, and its log is ahead of the checkpoint. Etcd is
 // restored to before the deletion, and another namespace matches, so that a list is compared. The object returns.
 func TestReturnedAsNamespacesChange(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/one")
+	r := live(t, api, labelled())
 	r.stop(false)
 	marks := r.log.marksNow()
 	r.begin(labelled())
@@ -146,8 +139,7 @@ func TestReturnedAsNamespacesChange(t *testing.T) {
 // checkpoint, and not the log.
 func TestRollbackBehindTheLog(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.stop(false)
 	marks := r.log.marksNow()
 	r.begin(things())
@@ -191,8 +183,7 @@ func TestRollbackBehindARaisedRevisionDuringDowntime(t *testing.T) {
 	for name, change := range sinceBackup() {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			change(api)
 			r.caughtUp()
 			r.stop(false)
@@ -206,8 +197,7 @@ func TestRollbackBehindARaisedRevisionDuringDowntime(t *testing.T) {
 // A deletion proves a restore that undoes it, also if no watch has brought the deletion.
 func TestRollbackOfADeletionThatAListFound(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.stop(false)
 	api.del("a", "deleted")
 	api.forget()
@@ -226,15 +216,9 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 			api := fourObjects(t)
 			r := start(t, api, things())
 			var last atomic.Uint64 // what the making up ends with cannot be read
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					failing := last.Load() != 0 && byNameAt(r, "changed") == last.Load()
-					if failing {
-						writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
-					}
-					return failing
-				}
-			})
+			api.keepRefusing(func(r *http.Request) bool {
+				return last.Load() != 0 && byNameAt(r, "changed") == last.Load()
+			}, refusal(500, "InternalError", "etcdserver: request timed out"))
 			backup := uint64(0)
 			r.lose(func(api *fakeAPI) {
 				backup = api.put("a", "deleted", "yes")
@@ -271,8 +255,7 @@ func TestRollbackUnderOpenWatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := startHasty(t, api, things())
-			r.caughtUp()
+			r := liveHasty(t, api, things())
 			sinceBackup()["all kinds"](api)
 			r.caughtUp()
 			api.restore(104, 200)
@@ -280,7 +263,7 @@ func TestRollbackUnderOpenWatches(t *testing.T) {
 				r.caughtUp()
 			}
 			find(r)
-			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+			r.untilEpoch(1)
 			api.do(func() { api.mute = false })
 			r.rolledBack()
 		})
@@ -291,8 +274,7 @@ func TestRollbackUnderOpenWatches(t *testing.T) {
 // watch cache that etcd does not confirm.
 func TestAnOldAnswerIsNoRollback(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "changed", "yes") // 105
 	r.caughtUp()
 	api.do(func() {
@@ -307,20 +289,13 @@ func TestAnOldAnswerIsNoRollback(t *testing.T) {
 	r.auditNow()
 	api.put("a", "same", "yes")
 	r.caughtUp()
-	if s := r.manager.Targets()[0]; s.Epoch != 0 {
-		t.Errorf("epoch %d", s.Epoch)
-	}
+	r.wantEpoch(0)
 }
 
 // The labels of Namespaces are older after the restore, and so is a definition.
 func TestNamespacesBehindARaisedRevision(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("", "team-b", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-b", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
+	r := live(t, api, labelled())
 	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
 	api.put("", "team-a", "yes")
 	api.put("", "team-b", "no")
@@ -358,10 +333,7 @@ func TestRestoreRevivesWhatIsNotSelected(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "no")
-			api.put("", "team-b", "no")
-			api.put("team-a", "one", "no")
+			api := newFakeAPI(t, "/team-a no", "/team-b no", "team-a/one no")
 			api.put("team-b", "two", "no") // 104
 			r := start(t, api, test.resource)
 			holds := func(n int) {
@@ -394,7 +366,7 @@ func TestRestoreRevivesWhatIsNotSelected(t *testing.T) {
 				r.caughtUp()
 			}
 			test.enter(api)
-			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+			r.untilEpoch(1)
 			holds(1)
 		})
 	}

@@ -58,8 +58,7 @@ func TestAnotherClusterWithoutTheNamespace(t *testing.T) {
 	own.put("a", "x", "")
 	var at atomic.Pointer[fakeAPI]
 	at.Store(own)
-	wanted := things()
-	wanted.Namespaces = []string{"a"}
+	wanted := inNamespaces("a")
 	r := start(t, leadingTo(t, &at), wanted)
 	r.api = own
 	r.caughtUp()
@@ -68,9 +67,7 @@ func TestAnotherClusterWithoutTheNamespace(t *testing.T) {
 	at.Store(other)
 	own.cut()
 	r.eventually("attempts", func() bool { return r.manager.Targets()[0].Failures > 10 })
-	if got := r.since(n); len(got) != 0 {
-		t.Errorf("events of another cluster: %q", got)
-	}
+	r.wantEvents(n)
 	if s := r.state(dynwatch.Degraded); !strings.Contains(s.Reason, "another cluster") || s.Objects != 1 {
 		t.Errorf("status %+v", s)
 	}
@@ -108,9 +105,7 @@ func TestAnotherClusterThatForbids(t *testing.T) {
 		s := r.manager.Targets()[0]
 		return s.Failures > 10 && strings.Contains(s.Reason, "kube-system")
 	})
-	if got := r.since(n); len(got) != 0 {
-		t.Errorf("events of another cluster: %q", got)
-	}
+	r.wantEvents(n)
 	at.Store(own)
 	other.cut()
 	own.put("a", "meanwhile", "")
@@ -161,9 +156,7 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 			own.put("a", "meanwhile", "")
 			failures := s.Failures
 			r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+10 })
-			if got := r.since(n); len(got) != 0 {
-				t.Errorf("events of another cluster: %q", got)
-			}
+			r.wantEvents(n)
 
 			at.Store(own)
 			other.cut()
@@ -276,15 +269,11 @@ func TestNewConnectionReachesAnotherCluster(t *testing.T) {
 	failures := s.Failures
 	own.put("a", "meanwhile", "")
 	r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+5 })
-	if got := r.since(n); len(got) != 0 {
-		t.Errorf("events of another cluster: %q", got)
-	}
+	r.wantEvents(n)
 
 	at.Store(own)
 	r.caughtUp()
 	r.consistent()
-	if s := r.manager.Targets()[0]; s.Epoch != 0 {
-		t.Errorf("status %+v", s)
-	}
+	r.wantEpoch(0)
 	checkStream(t, r.log.all(), own)
 }

@@ -19,7 +19,7 @@ import (
 // answers are how servers and proxies refuse a request.
 func answers() map[string]func(w http.ResponseWriter) {
 	status := func(code int, reason string) func(w http.ResponseWriter) {
-		return func(w http.ResponseWriter) { writeStatus(w, code, reason, "StorageError: corrupt object") }
+		return refusal(code, reason, "StorageError: corrupt object")
 	}
 	return map[string]func(w http.ResponseWriter){
 		"500": status(500, "InternalError"),
@@ -33,6 +33,16 @@ func answers() map[string]func(w http.ResponseWriter) {
 		"a broken answer": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"kind":"ThingList","items":[{"meta`) },
 	}
 }
+
+// refusal answers with a Status.
+func refusal(code int, reason, message string) func(w http.ResponseWriter) {
+	return func(w http.ResponseWriter) { writeStatus(w, code, reason, message) }
+}
+
+func anything(*http.Request) bool { return true }
+
+// isPage reports whether a request is a page of a list.
+func isPage(r *http.Request) bool { return r.URL.Query().Get("limit") == "500" }
 
 func aThing(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/things") }
 
@@ -77,8 +87,7 @@ func TestExactListsThatKeepFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			n := len(r.log.all())
 			api.keepRefusing(isExact, answer)
 			breakWith(api, api.forget)
@@ -95,8 +104,7 @@ func TestExactListsThatKeepFailing(t *testing.T) {
 // A history walk leaves out what it cannot read, and brings everything else.
 func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.keepRefusing(func(r *http.Request) bool {
 		return byName(r) && strings.Contains(r.URL.Query().Get("fieldSelector"), "=deleted")
@@ -120,8 +128,7 @@ func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 // Lists of metadata fail as well: whole objects are left.
 func TestListsOfMetadataThatKeepFailing(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.keepRefusing(func(r *http.Request) bool {
 		return aThing(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
@@ -141,10 +148,8 @@ func TestLookUpsThatKeepFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
-			wanted := things()
-			wanted.LabelSelector = "on=yes"
-			r := start(t, api, wanted)
-			r.caughtUp()
+			wanted := selectingOn()
+			r := live(t, api, wanted)
 			n := len(r.log.all())
 			api.keepRefusing(byName, answer)
 			api.put("a", "born", "yes")
@@ -164,10 +169,8 @@ func TestLookUpsThatKeepFailing(t *testing.T) {
 // Nothing shows what became of an object: it is not selected any more, which is all that is said.
 func TestLookUpsAndListsThatKeepFailing(t *testing.T) {
 	api := fourObjects(t)
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.keepRefusing(func(r *http.Request) bool {
 		return byName(r) || aThing(r) && !isWatch(r) && r.URL.Query().Get("fieldSelector") == ""
@@ -177,9 +180,7 @@ func TestLookUpsAndListsThatKeepFailing(t *testing.T) {
 	r.caughtUp()
 	want := []string{"left a/deleted uid-2 105<102", "modified a/changed uid-1 106<101"}
 	r.eventually("both events", func() bool { return len(r.log.all()) >= n+len(want) })
-	if got := r.since(n); !slices.Equal(got, want) {
-		t.Errorf("events: %q", got)
-	}
+	r.wantEvents(n, want...)
 }
 
 // The first list begins again if a page of it keeps failing.
@@ -218,8 +219,7 @@ func TestWatchThatKeepsFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			n := len(r.log.all())
 			api.keepRefusing(func(r *http.Request) bool {
 				return isWatch(r) && strings.Contains(r.URL.RawQuery, "resourceVersion=104")
@@ -237,12 +237,8 @@ func TestWatchThatKeepsFailing(t *testing.T) {
 
 // A namespace stops to match, and its objects cannot be listed.
 func TestListOfANamespaceThatKeepsFailing(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "yes")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "/team-b yes", "team-a/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.keepRefusing(func(r *http.Request) bool {
 		return aThing(r) && strings.Contains(r.URL.Path, "/team-a/") && !byName(r)
@@ -267,8 +263,7 @@ func TestRestartAfterAnEditWithoutExactLists(t *testing.T) {
 // An outage is no error of one request: nothing is given up for it.
 func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	breakWith(api, func() {
 		api.forget()

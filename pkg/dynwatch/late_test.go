@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // sendFrames has every watch of things bring what is sent, and nothing else.
@@ -86,9 +83,7 @@ func TestStreamsOfServersWithoutEtcd(t *testing.T) {
 			send(frameOf("ADDED", "last", "uid-last", 200))
 			want := append(c.want, "added a/last uid-last 200")
 			r.eventually("all frames", func() bool { return len(r.since(n)) >= len(want) })
-			if diff := cmp.Diff(want, r.since(n), cmpopts.EquateEmpty()); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, want...)
 			// The next process announces nothing again.
 			r.stop(true)
 			api.do(func() { api.generation++ })
@@ -102,9 +97,7 @@ func TestStreamsOfServersWithoutEtcd(t *testing.T) {
 			}
 			send(frameOf("ADDED", "more", "uid-more", 300))
 			r.eventually("all frames", func() bool { return len(r.since(n)) >= 1 })
-			if diff := cmp.Diff([]string{"added a/more uid-more 300"}, r.since(n)); diff != "" {
-				t.Errorf("after a restart: %s", diff)
-			}
+			r.wantEvents(n, "added a/more uid-more 300")
 			if len(r.log.rejected) > 0 {
 				t.Errorf("rejected: %+v", r.log.rejected)
 			}
@@ -120,10 +113,8 @@ func TestFieldSelectorsIgnored(t *testing.T) {
 	for _, name := range []string{"x", "y", "z"} {
 		api.put("a", name, "yes")
 	}
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.put("a", "x", "no")
 	api.del("a", "y")

@@ -65,10 +65,8 @@ func (r *rig) settled() {
 func TestNamespacesThatAreNotFollowedShow(t *testing.T) {
 	for name, code := range map[string]int{"forbidden": 403, "unavailable": 503} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "yes")
-			r := start(t, api, labelled())
-			r.caughtUp()
+			api := newFakeAPI(t, "/team-a yes")
+			r := live(t, api, labelled())
 			last := func() (state, reason string) {
 				told := r.log.statesNow()
 				if len(told) == 0 {
@@ -90,15 +88,11 @@ func TestNamespacesThatAreNotFollowedShow(t *testing.T) {
 			n := len(r.log.all())
 			api.put("team-a", "one", "")
 			r.passed()
-			if diff := cmp.Diff([]string{"added team-a/one 102"}, thingLines(r.log.all()[n:])); diff != "" {
-				t.Errorf("meanwhile (-want +got):\n%s", diff)
-			}
+			r.wantThings(n, "added team-a/one 102")
 			api.admitNamespaces()
 			r.state(dynwatch.Live)
 			r.eventually("live is told again", func() bool { state, _ := last(); return state == "live" })
-			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-				t.Errorf("audit: %+v", got)
-			}
+			r.wantAudit(0)
 		})
 	}
 }
@@ -154,11 +148,8 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "no")
-			api.put("team-a", "one", "")
-			r := start(t, api, labelled())
-			r.caughtUp()
+			api := newFakeAPI(t, "/team-a no", "team-a/one")
+			r := live(t, api, labelled())
 			n := len(r.log.all())
 			api.refuseNamespaces(503, forEver)
 			r.state(dynwatch.Stale)
@@ -174,13 +165,9 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 			}
 			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
 			r.caughtUp()
-			if diff := cmp.Diff(tt.want, r.since(n)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			r.wantEvents(n, tt.want...)
 			checkLegal(t, r.log.all())
-			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-				t.Errorf("audit: %+v", got)
-			}
+			r.wantAudit(0)
 		})
 	}
 }
@@ -197,15 +184,13 @@ func TestNamespacesFromAWrongList(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "no")
+			api := newFakeAPI(t, "/team-a no")
 			old := api.state()["/team-a"]
 			for _, ns := range []string{"team-a", "team-b", "team-c"} {
 				api.put("", ns, "yes")
 				api.put(ns, "one", "")
 			}
-			r := start(t, api, labelled())
-			r.caughtUp()
+			r := live(t, api, labelled())
 			n := len(r.log.all())
 			api.do(func() { api.lists = func(state map[string]change, _ bool) { wrong(state, old) } })
 			api.refuseNamespaces(503, 1)
@@ -237,11 +222,8 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "team-a", "no")
-			api.put("team-a", "one", "")
-			r := start(t, api, labelled())
-			r.caughtUp()
+			api := newFakeAPI(t, "/team-a no", "team-a/one")
+			r := live(t, api, labelled())
 			n := len(r.log.all())
 			api.refuseNamespaces(503, forEver)
 			r.state(dynwatch.Stale)
@@ -258,9 +240,7 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 			r.begin(labelled())
 			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
 			r.caughtUp()
-			if diff := cmp.Diff(tt.want, r.since(n)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			r.wantEvents(n, tt.want...)
 		})
 	}
 }
@@ -268,11 +248,8 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 // A namespace that begins with a list which is ahead of the watch: a gap declares the states
 // between the two, and frames of them bring nothing.
 func TestStatesThatAListIsAheadOf(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(*http.Request) bool { return true } })
 	api.put("", "team-a", "yes")
@@ -284,19 +261,15 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
 	want := []string{"entered team-a/one uid-2 105", "entered team-a/two uid-3 104", "gap (102,105] selection state"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // TestMatchesAgainWhileItLeaves: the watch is behind as a namespace no longer matches, and still is as it matches again. The
 // list that it begins with is ahead of frames that counted until it had left.
 func TestMatchesAgainWhileItLeaves(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
+	api := newFakeAPI(t, "/team-a yes")
 	api.put("team-a", "one", "") // 102
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
 	api.put("team-a", "two", "")
@@ -310,19 +283,15 @@ func TestMatchesAgainWhileItLeaves(t *testing.T) {
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
 	want := []string{"left team-a/one uid-2 102<102", "entered team-a/one uid-2 102<102", "gap (102,106] selection state"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // TestRecoveryWhileANamespaceLeaves: history is lost while frames of a namespace count until it has left. The list that is
 // compared does not show its objects, so that the frames behind that list are of objects that nobody knows.
 func TestRecoveryWhileANamespaceLeaves(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
+	api := newFakeAPI(t, "/team-a yes")
 	api.put("team-a", "one", "") // 102
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
 	api.put("team-a", "two", "") // 103
@@ -334,20 +303,14 @@ func TestRecoveryWhileANamespaceLeaves(t *testing.T) {
 	r.eventually("a gap", func() bool { return count(r.log.all()[n:], event.Gap) > 0 })
 	r.caughtUp()
 	want := []string{"left team-a/one uid-2 102<102", "gap (102,105] expired state"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its
 // namespace matches. A list at the position shows the object, and the watch that it ends.
 func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one", "team-a/two")
+	r := live(t, api, labelled())
 	r.settled()
 	r.stop(false)
 	n := len(r.log.all())
@@ -366,12 +329,8 @@ func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
 // TestDeletionFilteredAtThePosition: a namespace matches at a revision before a deletion that was filtered out, and that the
 // target is at. Nothing is said of that object, and a gap declares what was filtered out.
 func TestDeletionFilteredAtThePosition(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one", "team-a/two")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
 	api.put("", "team-a", "yes")
@@ -386,18 +345,13 @@ func TestDeletionFilteredAtThePosition(t *testing.T) {
 	api.put("team-a", "three", "")
 	r.caughtUp()
 	want := []string{"entered team-a/one uid-2 102", "gap (103,105] selection state", "added team-a/three uid-4 106"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // TestNamespaceMatchesAfterARollback: etcd is restored to an older state while the Namespaces cannot be
 // read. A namespace matches after that, at a revision below the last one that was read.
 func TestNamespaceMatchesAfterARollback(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	api.put("team-a", "x", "")
+	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/x")
 	api.put("team-b", "x", "")          // 104
 	r := startHasty(t, api, labelled()) // a watch that opens during the restore is silent
 	r.caughtUp()
@@ -408,7 +362,7 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 	api.refuseNamespaces(503, forEver)
 	r.state(dynwatch.Stale)
 	api.rollBack(104)
-	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	api.put("", "team-b", "yes") // 105
 	n := len(r.log.all())
 	for range 3 {
@@ -434,11 +388,8 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 // no longer matches. It left with a revision at which that was so, although the namespace matches
 // again when the list is read.
 func TestCauseOfWhatAListLeavesOut(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "x", "1")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/x 1")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	r.stop(false)
 	r.log.set(func() { r.log.void = true })
@@ -467,12 +418,9 @@ func TestCauseOfWhatAListLeavesOut(t *testing.T) {
 // TestMatchesForAWhileDuringAComparison: a namespace that the log has objects of does not match any more at the start. It
 // matches for a while as the comparison is written. Of that while the watch brings what is born, and not what was there.
 func TestMatchesForAWhileDuringAComparison(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "yes")
+	api := newFakeAPI(t, "/team-a yes", "/team-b yes")
 	api.put("team-a", "x", "1") // 103
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	r.stop(false)
 	api.put("", "team-a", "no") // 104
@@ -500,11 +448,8 @@ func TestMatchesForAWhileDuringAComparison(t *testing.T) {
 // TestCauseOfAReturnThatOnlyAListShows: a namespace matches again while informd is down, and etcd has
 // forgotten when. An object that had left enters with a revision at which the namespace matches.
 func TestCauseOfAReturnThatOnlyAListShows(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "x", "1")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/x 1")
+	r := live(t, api, labelled())
 	api.put("", "team-a", "no") // 103
 	r.eventually("left", func() bool { return count(r.log.all(), event.Left) == 1 })
 	r.stop(false)
@@ -523,11 +468,8 @@ func TestCauseOfAReturnThatOnlyAListShows(t *testing.T) {
 // TestStaleListOfANamespaceThatNoLongerMatches: the API server answers with a list from before the position. What it lacks is
 // not deleted.
 func TestStaleListOfANamespaceThatNoLongerMatches(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	stale := true
 	api.do(func() {

@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -49,10 +46,8 @@ func TestNamespaceDeletedWithItsPermission(t *testing.T) {
 			api.put("", "a", "")
 			api.put("a", "x", "")
 			api.put("a", "x", "")
-			wanted := things()
-			wanted.Namespaces = []string{"a"}
-			r := start(t, api, wanted)
-			r.caughtUp()
+			wanted := inNamespaces("a")
+			r := live(t, api, wanted)
 			n := len(r.log.all())
 			api.do(func() {
 				api.denied = map[string]bool{"list a": true, "watch a": true}
@@ -85,9 +80,7 @@ func TestNamespaceDeletedWithItsPermission(t *testing.T) {
 					t.Errorf("%d objects", s.Objects)
 				}
 			}
-			if diff := cmp.Diff(c.want, r.since(n)[:len(c.want)], cmpopts.EquateEmpty()); diff != "" {
-				t.Error(diff)
-			}
+			r.wantLines(c.want, r.since(n)[:len(c.want)])
 			// The namespace and the permission return.
 			n = len(r.log.all())
 			api.do(func() { api.denied, api.mute, api.refuse = nil, false, nil })

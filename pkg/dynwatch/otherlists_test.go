@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -33,8 +31,7 @@ func rewriteLists(api *fakeAPI, change func(r *http.Request, body string) string
 func TestListsWithoutItems(t *testing.T) {
 	api := newFakeAPI(t)
 	rewriteLists(api, func(_ *http.Request, body string) string { return strings.Replace(body, `"items":[],`, "", 1) })
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "x", "")
 	api.put("a", "y", "")
 	r.caughtUp()
@@ -48,9 +45,7 @@ func TestListsWithoutItems(t *testing.T) {
 	r.caughtUp()
 	r.consistent()
 	want := []string{"deleted a/x uid-1 104<101 replay", "deleted a/y uid-2 104<102 replay", "gap (102,104] expired state"}
-	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 }
 
 // TestServersWithoutRevisions: a server whose lists have no revision, or one that is no number, cannot

@@ -28,14 +28,6 @@ const (
 	setEnd = `{"kind":"Set","apiVersion":"own.example.com/v1","name":"set","uid":"u-set","complete":false}`
 )
 
-// live is start that waits until the watch is open.
-func live(t *testing.T, api *fakeAPI, wanted dynwatch.Resource) *rig {
-	t.Helper()
-	r := start(t, api, wanted)
-	r.caughtUp()
-	return r
-}
-
 // lastOf waits until a thing has n events and returns the last.
 func (r *rig) lastOf(name string, n int) event.Event {
 	r.t.Helper()

@@ -5,23 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // breakVersion has a version answer as one does whose conversion webhook is broken: lists
 // that hold an object fail, and no watch opens.
 func breakVersion(api *fakeAPI, version string) {
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			broken := strings.HasSuffix(r.URL.Path, "/"+version+"/things") && !strings.Contains(r.URL.Query().Get("fieldSelector"), "-informd-no-object-")
-			if broken {
-				writeStatus(w, 500, "InternalError", "conversion webhook for example.com/v1, Kind=Thing failed")
-			}
-			return broken
-		}
-	})
+	api.keepRefusing(func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/"+version+"/things") && !strings.Contains(r.URL.Query().Get("fieldSelector"), "-informd-no-object-")
+	}, refusal(500, "InternalError", "conversion webhook for example.com/v1, Kind=Thing failed"))
 }
 
 // TestPreferredVersionStopsToAnswer: the target says so until it answers, or until the entry names another
@@ -30,8 +22,7 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 	api := newFakeAPI(t)
 	api.serveIn("v2", "v1")
 	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	stale := func() bool {
 		s := r.manager.Targets()[0]
@@ -51,7 +42,5 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 	must(t, r.manager.Apply([]dynwatch.Resource{named}))
 	api.put("a", "x", "")
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101", "modified a/x uid-1 103<102"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "modified a/x uid-1 102<101", "modified a/x uid-1 103<102")
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -21,8 +19,7 @@ func (f *fakeAPI) starve() {
 // A watch cache that gets nothing from etcd any more sends bookmarks all the same.
 func TestStarvedWatchIsReplaced(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	n := len(r.log.all())
 	api.starve()
 	api.do(func() { api.fresh = api.opened }) // the next connection reaches another API server
@@ -43,8 +40,7 @@ func TestStarvedWatchIsReplaced(t *testing.T) {
 // Where no connection helps, lists replace the watch, and the state says that it is behind.
 func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	n := len(r.log.all())
 	api.starve()
 	breakWith(api, func() {})
@@ -69,8 +65,7 @@ func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 // Bookmarks at one revision are no progress, unless that is the revision of the store.
 func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	watches := r.manager.Targets()[0].Watches
 	before := r.manager.Targets()[0].Progress
 	asked := func() bool { return r.manager.Targets()[0].Progress.After(before) }
@@ -93,12 +88,10 @@ func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 // watch has to reach the head.
 func TestWatchStuckAtTheHead(t *testing.T) {
 	api := newFakeAPI(t)
-	wanted := things()
-	wanted.Namespaces = []string{"a", "b"}
+	wanted := inNamespaces("a", "b")
 	api.put("a", "x", "")
 	api.put("b", "y", "")
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	api.starve()
 	api.do(func() {
 		api.stale = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/namespaces/a/") }
@@ -122,8 +115,7 @@ func TestWatchStuckAtTheHead(t *testing.T) {
 // the audit begins again.
 func TestAuditOfAStarvedWatch(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	api.starve()
 	api.put("a", "changed", "")
 	if got := r.auditNow(); got.Err == nil && got.Divergences == 0 && got.Objects == 0 {
@@ -135,8 +127,7 @@ func TestAuditOfAStarvedWatch(t *testing.T) {
 // A silent watch whose list differs twice does not go on as if nothing were missing.
 func TestSecondSilentWatchReconciles(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
 	api.put("a", "changed", "")
@@ -144,9 +135,7 @@ func TestSecondSilentWatchReconciles(t *testing.T) {
 	r.eventually("what the watch does not bring", func() bool { return len(r.since(n)) >= 2 })
 	r.consistent()
 	want := []string{"deleted a/deleted uid-2 106<102 replay", "gap (104,106] behind known", "modified a/changed uid-1 105<101 replay"}
-	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 }
 
 // TestSilentWatchBesideRejectedObjects: a list has states that no event can have. No watch has left them out.
@@ -154,8 +143,7 @@ func TestSilentWatchBesideRejectedObjects(t *testing.T) {
 	for name, object := range map[string]string{"of a known object": "same", "of an unknown object": "other"} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := startHasty(t, api, things())
-			r.caughtUp()
+			r := liveHasty(t, api, things())
 			api.unemittable(object)
 			api.put("a", object, "")
 			r.caughtUp()
@@ -165,24 +153,19 @@ func TestSilentWatchBesideRejectedObjects(t *testing.T) {
 				api.rev++ // of another resource
 			})
 			r.eventually("a list moves the position", func() bool { return r.manager.Targets()[0].ResourceVersion == 106 })
-			if got := r.since(n); len(got) > 0 {
-				t.Errorf("events %q", got)
-			}
+			r.wantEvents(n)
 		})
 	}
 }
 
 // The watch of the definitions is behind, and says nothing of a new one.
 func TestStarvedWatchOfNamespaces(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
 	api.do(func() {
 		api.slow = nil
 		api.stale = func(r *http.Request) bool { return r.URL.Path == namespacesPath }
 	})
-	r := startHasty(t, api, labelled())
-	r.caughtUp()
+	r := liveHasty(t, api, labelled())
 	api.starve()
 	api.put("", "team-a", "yes")
 	began := time.Now()

@@ -131,8 +131,7 @@ func TestManyDifferencesAreFetchedByList(t *testing.T) {
 
 func TestRollback(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	backup := uint64(104)
 	api.put("a", "changed", "yes") // 105
 	api.put("a", "lost", "yes")    // 106
@@ -143,14 +142,12 @@ func TestRollback(t *testing.T) {
 	api.rollBack(backup)
 	api.put("a", "changed", "no") // 105 again, with another content
 	api.do(func() { api.mute = false })
-	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.caughtUp()
 	want := []string{
 		"deleted a/lost uid-5 105<106 replay", "gap (107,105] rollback state", "modified a/changed uid-1 105<107 replay",
 	}
-	if diff := cmp.Diff(sorted(want), sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 	for _, e := range r.log.all()[n:] {
 		if !strings.HasSuffix(e.ID, ":e1") {
 			t.Errorf("id %s without its epoch", e.ID)
@@ -165,10 +162,8 @@ func TestRollback(t *testing.T) {
 }
 
 func TestMalformedObjectUnderAnOldName(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() {
 		api.mute = true
@@ -185,9 +180,7 @@ func TestMalformedObjectUnderAnOldName(t *testing.T) {
 	api.do(func() { api.mute = false })
 	r.caughtUp()
 	want := []string{"deleted a/x uid-1 102<101 replay", "gap (101,103] expired known"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, want...)
 }
 
 // The watch goes on one revision before a deletion that came last, since more can
@@ -202,11 +195,8 @@ func TestHistoryThatBeginsAtADeletion(t *testing.T) {
 		"compacted": {compact: true, want: "gap (102,104] expired known"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
-			api.put("a", "y", "")
-			r := start(t, api, things())
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x", "a/y")
+			r := live(t, api, things())
 			api.del("a", "x") // 103
 			r.caughtUp()
 			n := len(r.log.all())
@@ -222,29 +212,19 @@ func TestHistoryThatBeginsAtADeletion(t *testing.T) {
 			r.caughtUp()
 			api.put("a", "z", "") // 105
 			r.caughtUp()
-			if diff := cmp.Diff([]string{c.want, "added a/z uid-3 105"}, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, c.want, "added a/z uid-3 105")
 		})
 	}
 }
 
 // TestEveryWatchExpires: a server that keeps no history at all is asked at the pace of failures.
 func TestEveryWatchExpires(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	before := r.manager.Targets()[0].Failures
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/things") {
-				return false
-			}
-			writeStatus(w, http.StatusGone, "Expired", "The provided resource version is too old")
-			return true
-		}
-	})
+	api.keepRefusing(func(r *http.Request) bool {
+		return r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/things")
+	}, refusal(http.StatusGone, "Expired", "The provided resource version is too old"))
 	api.cut()
 	r.eventually("pauses", func() bool { return r.manager.Targets()[0].Failures >= before+3 })
 	api.do(func() { api.refuse = nil })

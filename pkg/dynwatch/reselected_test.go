@@ -31,8 +31,7 @@ func TestSelectedAgainByAnEdit(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("", "a", "yes")
+			api := newFakeAPI(t, "/a yes")
 			wanted := things()
 			c.choose(&wanted)
 			r := start(t, api, wanted)
@@ -72,9 +71,7 @@ func (r *rig) lastOp(name string) (op event.Op) {
 // TestSelectedAgainDuringALoss: labels of a Namespace select an object again while informd is down, for
 // longer than etcd keeps history, and before a loss of history was made up for.
 func TestSelectedAgainDuringALoss(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "a", "yes")
-	api.put("", "b", "yes")
+	api := newFakeAPI(t, "/a yes", "/b yes")
 	wanted := things()
 	wanted.NamespaceSelector = "on=yes"
 	r := start(t, api, wanted)
@@ -120,10 +117,7 @@ func TestSelectedAgainDuringALoss(t *testing.T) {
 // since: the list of the namespace was later, so nothing is said of it.
 func TestLeftBeforeALaterListOfItsNamespace(t *testing.T) {
 	const fillers = 120 // so many differences that the recovery takes the whole list
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "yes")
-	api.put("team-a", "x", "yes")
+	api := newFakeAPI(t, "/team-a yes", "/team-b yes", "team-a/x yes")
 	fill := func() (rv uint64) {
 		for i := range fillers {
 			rv = api.put("team-b", fmt.Sprint("b", i), "yes")
@@ -133,8 +127,7 @@ func TestLeftBeforeALaterListOfItsNamespace(t *testing.T) {
 	fill()
 	of := labelled()
 	of.LabelSelector = "on=yes"
-	r := start(t, api, of)
-	r.caughtUp()
+	r := live(t, api, of)
 	api.put("", "team-a", "no")
 	r.eventually("x has left", func() bool { return count(r.log.all(), event.Left) == 1 })
 	api.put("team-b", "b0", "yes")

@@ -78,8 +78,7 @@ func checkResnapshot(t *testing.T, events []event.Event, run uint64) (again int)
 
 func TestResnapshot(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "changed", "")
 	api.del("a", "deleted")
 	r.caughtUp()
@@ -89,9 +88,7 @@ func TestResnapshot(t *testing.T) {
 		"begin 106", "snapshot a/changed uid-1 105<105 replay", "snapshot a/recreated uid-3 103<103 replay",
 		"snapshot a/same uid-4 104<104 replay", "synced 106",
 	}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, want...)
 	if diff := cmp.Diff(dynwatch.ResnapshotResult{Target: "example.com/things", Run: first.Run, Revision: 106, Objects: 3}, first); diff != "" {
 		t.Error(diff)
 	}
@@ -116,9 +113,7 @@ func TestResnapshot(t *testing.T) {
 	n = len(r.log.all())
 	r.begin(things())
 	r.caughtUp()
-	if diff := cmp.Diff([]string{}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n)
 }
 
 // The objects are announced as of the position, also those of which the watch has yet to bring a change.
@@ -131,8 +126,7 @@ func TestResnapshotIsOfThePosition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			api.do(func() { api.mute = true })
 			write(api)
 			x := r.resnapshot()
@@ -156,8 +150,7 @@ func TestResnapshotBehindTheLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			write(api)
 			r.caughtUp()
 			r.stop(true)
@@ -180,18 +173,11 @@ func TestResnapshotBehindTheLog(t *testing.T) {
 // The server lists now only: what the list has and the watch has yet to bring needs another list.
 func TestResnapshotWithoutExactRevisions(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			exact := r.URL.Query().Get("limit") == "500" && r.URL.Query().Get("resourceVersion") != ""
-			if exact {
-				writeStatus(w, 400, "BadRequest", "no exact revisions")
-			}
-			return exact
-		}
-		api.mute = true
-	})
+	r := live(t, api, things())
+	api.keepRefusing(func(r *http.Request) bool {
+		return r.URL.Query().Get("limit") == "500" && r.URL.Query().Get("resourceVersion") != ""
+	}, refusal(400, "BadRequest", "no exact revisions"))
+	api.do(func() { api.mute = true })
 	api.put("a", "changed", "")
 	n := len(r.log.all())
 	outcome := r.resnapshotLater()
@@ -207,8 +193,7 @@ func TestResnapshotWithoutExactRevisions(t *testing.T) {
 // of the watch each time. The re-snapshot ends all the same.
 func TestResnapshotWhileObjectsAreBorn(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	lists := 0
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -245,8 +230,7 @@ func TestResnapshotAmidFaults(t *testing.T) {
 	for i := range 1200 {
 		api.put("a", fmt.Sprintf("object-%d", i), "")
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	lists := 0
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -307,10 +291,9 @@ func TestResnapshotAmidFaults(t *testing.T) {
 
 func TestResnapshotAfterARollback(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.rollBack(102)
-	r.eventually("an epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.caughtUp()
 	n := len(r.log.all())
 	x := r.resnapshot()
@@ -340,24 +323,13 @@ func TestResnapshotGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					refused := r.URL.Query().Get("limit") == "500"
-					if refused {
-						c.list(w)
-					}
-					return refused
-				}
-			})
+			r := live(t, api, things())
+			api.keepRefusing(isPage, func(w http.ResponseWriter) { c.list(w) })
 			n := len(r.log.all())
 			if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), c.want) || x.Objects != 0 {
 				t.Errorf("%+v", x)
 			}
-			if diff := cmp.Diff([]string{"begin 104"}, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, "begin 104")
 			if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Watches != 1 {
 				t.Errorf("status %+v", s)
 			}
@@ -391,17 +363,8 @@ func TestResnapshotSaysWhyThereIsNone(t *testing.T) {
 // Who waits is told when the target ends.
 func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := r.URL.Query().Get("limit") == "500"
-			if refused {
-				writeStatus(w, 429, "TooManyRequests", "later")
-			}
-			return refused
-		}
-	})
+	r := live(t, api, things())
+	api.keepRefusing(isPage, refusal(429, "TooManyRequests", "later"))
 	n := len(r.log.all())
 	outcome := r.resnapshotLater()
 	r.eventually("begun", func() bool { return len(r.log.all()) == n+1 })
@@ -422,8 +385,7 @@ func (r *rig) resnapshotLater() <-chan dynwatch.ResnapshotResult {
 // nothing of what the log has.
 func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.stop(false)
 	marks := r.log.marksNow()
 	r.begin(things())
@@ -447,8 +409,7 @@ func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
 // end. A snapshot at the position without it would be a lie.
 func TestResnapshotWhileADeletionIsPending(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
 	api.del("a", "deleted")
@@ -469,11 +430,8 @@ func TestResnapshotWhileADeletionIsPending(t *testing.T) {
 
 // A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.
 func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a no", "team-a/one")
+	r := live(t, api, labelled())
 	n := len(r.log.all())
 	api.do(func() { api.slow = func(*http.Request) bool { return true } })
 	api.put("", "team-a", "yes")
@@ -493,11 +451,8 @@ func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
 // TestResnapshotWhileANamespaceLeaves: a namespace no longer matches, and its objects leave once the watch has come so
 // far. It matches again before that. A consumer must not have dropped the objects in between.
 func TestResnapshotWhileANamespaceLeaves(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/one")
+	r := live(t, api, labelled())
 	api.do(func() {
 		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -525,8 +480,7 @@ func TestResnapshotWhileANamespaceLeaves(t *testing.T) {
 // drop it, so the list does not count.
 func TestResnapshotFromAWrongList(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	ghost := api.state()["a/deleted"]
 	api.del("a", "deleted")
 	api.put("a", "changed", "")
@@ -560,8 +514,7 @@ func TestResnapshotOfAnUnreadableObject(t *testing.T) {
 	for name, broken := range map[string][2]string{"its state": {`"rev":`, `"rev":x`}, "its uid": {`"uid":"uid-4"`, `"uid":4`}} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			api.do(func() {
 				api.mangle = func(s string) string {
 					if strings.Contains(s, `"name":"same"`) {
@@ -586,8 +539,7 @@ func TestResnapshotDuringAnAudit(t *testing.T) {
 	for i := range 600 {
 		api.put("a", fmt.Sprint("x", i), "")
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {

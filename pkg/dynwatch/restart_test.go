@@ -14,11 +14,8 @@ import (
 // events so far.
 func restarted(t *testing.T, kill bool, meanwhile func(api *fakeAPI)) (*rig, int) {
 	t.Helper()
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("a", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x", "a/y")
+	r := live(t, api, things())
 	api.put("a", "x", "")
 	r.caughtUp()
 	r.eventually("events", func() bool { return len(r.log.all()) == 4 })
@@ -33,9 +30,7 @@ func wantSince(t *testing.T, r *rig, n int, want ...string) {
 	t.Helper()
 	r.caughtUp()
 	r.eventually("events", func() bool { return len(r.log.all()) >= n+len(want) })
-	if got := r.since(n); !slices.Equal(got, want) {
-		t.Errorf("events after the restart:\n%q\nwant:\n%q", got, want)
-	}
+	r.wantEvents(n, want...)
 	checkStream(t, r.log.all(), r.api)
 }
 
@@ -270,7 +265,7 @@ func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 	r.api.del("a", "brief")
 	r.caughtUp()
 	r.api.rollBack(rev)
-	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.caughtUp()
 	r.stop(false)
 	n := len(r.log.all())
@@ -293,7 +288,7 @@ func TestEpochOfALostJournal(t *testing.T) {
 	r.caughtUp()
 	before := len(r.log.all())
 	r.api.rollBack(rev)
-	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.untilEpoch(1)
 	r.api.put("a", "x", "")
 	r.caughtUp()
 	r.stop(false)
@@ -343,10 +338,8 @@ func TestRestoreBehindALostJournal(t *testing.T) {
 // TestStatesAreTold: the log has every state that lasts, once, and a restart that
 // changes nothing adds none.
 func TestStatesAreTold(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	told := func() (states []string) {
 		for _, e := range r.log.statesNow() {
 			state, reason := e.TargetState()
@@ -362,12 +355,7 @@ func TestStatesAreTold(t *testing.T) {
 		r.eventually("state "+last, func() bool { states := told(); return len(states) > 0 && states[len(states)-1] == last })
 	}
 	want("live")
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
-			w.WriteHeader(http.StatusForbidden)
-			return true
-		}
-	})
+	api.keepRefusing(anything, func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) })
 	api.cut() // a cut alone may make it stale first
 	want("forbidden")
 	for range 3 { // nothing changes, but that informd dies

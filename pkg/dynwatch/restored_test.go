@@ -12,8 +12,7 @@ import (
 // bookmarks at its own. That is one rollback, and the objects are reconciled at once.
 func TestRollbackUnderFrozenBookmarks(t *testing.T) {
 	api := fourObjects(t)
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	r := liveHasty(t, api, things())
 	for range 6 {
 		api.put("a", "changed", "yes") // 105 to 110
 	}
@@ -52,9 +51,7 @@ func TestRollbackAmidTheFirstList(t *testing.T) {
 	failing.Store(false)
 	r.caughtUp()
 	r.consistent()
-	if s := r.manager.Targets()[0]; s.Epoch != 1 {
-		t.Errorf("epoch %d", s.Epoch)
-	}
+	r.wantEpoch(1)
 }
 
 // TestRollbackBelowAPinnedList: a reconcile lists at the revision that the API server has named,
@@ -63,8 +60,7 @@ func TestRollbackBelowAPinnedList(t *testing.T) {
 	for name, to := range map[string]uint64{"at the position": 104, "below the position": 103, "above the position": 108} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			refused, repair := refuseListsAt(api, "112")
 			r.lose(func(api *fakeAPI) {
 				for range 8 {

@@ -16,11 +16,9 @@ import (
 // twoTargets watches two namespaces, each with a target of its own.
 func twoTargets(t *testing.T) (*fakeAPI, *rig) {
 	t.Helper()
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
+	api := newFakeAPI(t, "a/one")
 	api.put("b", "one", "") // 102
-	wanted := things()
-	wanted.Namespaces = []string{"a", "b"}
+	wanted := inNamespaces("a", "b")
 	r := start(t, api, wanted)
 	r.allLive()
 	return api, r
@@ -68,16 +66,10 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	watches := r.target("a").Watches
 	var closed atomic.Bool
 	closed.Store(true)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
-			refused := closed.Load() && inNamespaceB(req)
-			if refused {
-				writeStatus(w, 503, "ServiceUnavailable", "storage is (re)initializing")
-			}
-			return refused
-		}
-		api.generation++
-	})
+	api.keepRefusing(func(req *http.Request) bool {
+		return closed.Load() && inNamespaceB(req)
+	}, refusal(503, "ServiceUnavailable", "storage is (re)initializing"))
+	api.cut()
 	// Between its look at the revision and its watch, the other one would not see the rollback.
 	r.eventually("one target is closed, the other has a new watch", func() bool {
 		return r.target("b").State != dynwatch.Live && r.target("a").Watches > watches
@@ -124,11 +116,9 @@ func (r *rig) rolledBackInNamespaceA() {
 // TestRollbackBetweenTwoEdits: a target ends with an edit of the namespaces, and begins again with
 // the next one. Meanwhile etcd was restored, and is past the checkpoint of the target.
 func TestRollbackBetweenTwoEdits(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
+	api := newFakeAPI(t, "a/one")
 	api.put("b", "two", "") // 102
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("b", "two", "")
 	api.put("b", "two", "") // 104
 	r.caughtUp()
@@ -140,20 +130,16 @@ func TestRollbackBetweenTwoEdits(t *testing.T) {
 	if got := r.since(n); !slices.Contains(got, "snapshot b/two uid-2 102<104 replay") {
 		t.Errorf("events %q, want the state of b/two that etcd was restored to", got)
 	}
-	if s := r.manager.Targets()[0]; s.Epoch != 1 {
-		t.Errorf("epoch %d, want 1", s.Epoch)
-	}
+	r.wantEpoch(1)
 }
 
 // TestDeletionBeforeARollbackBetweenTwoEdits: the target was killed after a deletion that its
 // checkpoint does not have. Etcd was restored to a revision with the object, whose changes are
 // at revisions below that of the deletion.
 func TestDeletionBeforeARollbackBetweenTwoEdits(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
+	api := newFakeAPI(t, "a/one")
 	api.put("b", "two", "") // 102
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.eventually("the checkpoint", func() bool { return len(r.log.marksNow()["example.com/things"]) > 0 })
 	api.do(func() { api.rev = 109 })
 	api.del("b", "two") // 110
@@ -245,8 +231,7 @@ func TestRollbackOfAnotherStore(t *testing.T) {
 			return mine
 		}
 	})
-	wanted := things()
-	wanted.Namespaces = []string{"a", "b"}
+	wanted := inNamespaces("a", "b")
 	r := start(t, api, wanted)
 	r.eventually("both live", func() bool {
 		return r.target("a").State == dynwatch.Live && r.target("b").State == dynwatch.Live

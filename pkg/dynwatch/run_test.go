@@ -41,8 +41,7 @@ func handled(t *testing.T, options dynwatch.Options, op event.Op, name string, f
 }
 
 func TestRun(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
+	api := newFakeAPI(t, "a/one")
 	options := dynwatch.Options{Kubernetes: api.config(), Logger: slog.New(slog.DiscardHandler)}
 	got, err := handled(t, options, event.Synced, "", nil)
 	if diff := cmp.Diff([]string{"begin", "snapshot one", "synced"}, got); diff != "" || err != nil {
@@ -95,9 +94,7 @@ func diskLog(t testing.TB, cluster string) *journal.Journal {
 // TestRunDurably: the second run gets what happened after the last handled event, the one that
 // was not handled included, and a deletion while none ran.
 func TestRunDurably(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "one", "")
-	api.put("a", "two", "")
+	api := newFakeAPI(t, "a/one", "a/two")
 	options := dynwatch.Options{
 		Cluster: "test", Kubernetes: api.config(), Log: diskLog(t, "test"), RedactionKey: []byte("0123456789abcdef"),
 		Logger: slog.New(slog.DiscardHandler),

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -98,9 +96,7 @@ func TestWaitingTargetIsTold(t *testing.T) {
 			})
 			api.touch(c.path, c.name)
 			r.caughtUp()
-			if diff := cmp.Diff([]string{"added a/x uid-1 101", "synced 101"}, r.since(0)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(0, "added a/x uid-1 101", "synced 101")
 		})
 	}
 }
@@ -218,8 +214,7 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 // TestVersionMoves: the watch goes on in the version that the server prefers, from
 // the same revision.
 func TestVersionMoves(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startDefined(t, api, things())
 	r.caughtUp()
 	r.idle()
@@ -316,15 +311,9 @@ func TestVersionStays(t *testing.T) {
 			r := startDefined(t, api, wanted)
 			r.caughtUp()
 			watches := r.manager.Targets()[0].Watches
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					dead := c.dead && strings.Contains(r.URL.Path, "/v2/things")
-					if dead {
-						writeStatus(w, 500, "InternalError", "conversion webhook failed")
-					}
-					return dead
-				}
-			})
+			api.keepRefusing(func(r *http.Request) bool {
+				return c.dead && strings.Contains(r.URL.Path, "/v2/things")
+			}, refusal(500, "InternalError", "conversion webhook failed"))
 			api.serveIn("v2", "v1")
 			asked := api.discoveries()
 			api.touch(apiServices, "v2.example.com")
@@ -341,8 +330,7 @@ func TestVersionStays(t *testing.T) {
 
 // An error of discovery is never taken for "not served", however long it lasts.
 func TestDiscoveryErrorsEndNothing(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startDefined(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
@@ -372,9 +360,7 @@ func TestDiscoveryErrorsEndNothing(t *testing.T) {
 	}
 	api.do(func() { api.refuse = nil })
 	r.caughtUp()
-	if got := r.since(n); len(got) > 0 {
-		t.Errorf("events: %q", got)
-	}
+	r.wantEvents(n)
 }
 
 // TestResourceCreatedAgain: a custom resource that is deleted and created again,
@@ -388,9 +374,7 @@ func TestResourceCreatedAgain(t *testing.T) {
 		"while informd is down, and then served": {down: true, away: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
-			api.put("a", "y", "")
+			api := newFakeAPI(t, "a/x", "a/y")
 			r := startDefined(t, api, things())
 			r.caughtUp()
 			if c.down {
@@ -493,12 +477,10 @@ func TestVersionOfWhatEndsAfterARestart(t *testing.T) {
 // TestVersionThatIsNotServed: where only the version is gone that the config names,
 // the objects are there, and nothing is told of their end.
 func TestVersionThatIsNotServed(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	wanted := things()
 	wanted.Version = "v1"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.do(func() { api.versions = []string{"v2"} })
 	api.cut()

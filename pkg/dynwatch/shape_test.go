@@ -82,8 +82,7 @@ func TestRedactedFromTheLog(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", shapedLabel)
 	api.put("a", "y", shapedLabel)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	r.stop(false)
 	n := len(r.log.all())
 	api.del("a", "x")
@@ -125,8 +124,7 @@ func TestRejectedOfRedactedHasNoBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
-			r := start(t, api, wanted)
-			r.caughtUp()
+			r := live(t, api, wanted)
 			api.do(func() {
 				api.mangle = func(frame string) string { return strings.Replace(frame, `"uid":`, `"uix":`, 1) }
 			})

@@ -9,10 +9,8 @@ import (
 
 // TestStatusCountsEvents: what a target appends shows in its counters and its rate.
 func TestStatusCountsEvents(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	api.put("a", "x", "")
 	api.put("a", "y", "")
 	r.caughtUp()

@@ -62,8 +62,7 @@ func TestNamespacesInAnotherStore(t *testing.T) {
 				api.put("", "team-a", "yes")
 				api.put("", "team-b", "no")
 				api.put("team-a", "x", "")
-				r := start(t, api, labelled())
-				r.caughtUp()
+				r := live(t, api, labelled())
 				n := len(r.log.all())
 				api.put("team-b", "early", "") // 104
 				api.del("team-b", "early")
@@ -109,8 +108,7 @@ func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
 	api.put("", "team-a", "yes")
 	api.put("", "team-b", "no")
 	api.put("team-a", "x", "")
-	r := start(t, api, labelled())
-	r.caughtUp()
+	r := live(t, api, labelled())
 	r.stop(false)
 	n := len(r.log.all())
 	api.put("team-b", "x", "") // 104
@@ -160,8 +158,7 @@ func TestNamespacesRestoredDuringDowntime(t *testing.T) {
 			api.put("", "team-b", "no")
 			api.put("team-a", "x", "")
 			api.put("team-b", "x", "") // 104
-			r := start(t, api, labelled())
-			r.caughtUp()
+			r := live(t, api, labelled())
 			api.do(func() {
 				if api.elsewhere == 0 {
 					api.rev = 110 // the watch of the Namespaces is ahead
@@ -179,9 +176,7 @@ func TestNamespacesRestoredDuringDowntime(t *testing.T) {
 			r.begin(labelled())
 			want := append([]string{"entered team-b/x uid-4 104 replay", c.gap, "left team-a/x uid-3 103<103"}, c.rest...)
 			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(want) })
-			if diff := cmp.Diff(want, r.since(n)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			r.wantEvents(n, want...)
 			r.caughtUp()
 			if s := r.manager.Targets()[0]; s.Objects != 1 || s.Epoch != 0 {
 				t.Errorf("%d objects and epoch %d, want 1 and 0", s.Objects, s.Epoch)

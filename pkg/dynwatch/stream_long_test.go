@@ -78,9 +78,7 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
 	api.put("a", "last", "")
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(0)
 	checkStream(t, r.log.all(), api)
 	t.Log(gapCounts(r.log.all()))
 	if t.Failed() {
@@ -118,8 +116,7 @@ func TestRandomFaultsUnderASelector(t *testing.T) {
 func randomSelection(t *testing.T, rnd *rand.Rand) {
 	api := newFakeAPI(t)
 	limits := []func(*dynwatch.Limits){func(*dynwatch.Limits) {}, func(l *dynwatch.Limits) { l.Requests = 1 + rnd.IntN(100) }}
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
+	wanted := selectingOn()
 	r := newRig(t, api)
 	r.limit, r.hasty = limits[rnd.IntN(len(limits))], true
 	r.begin(wanted)
@@ -145,9 +142,7 @@ func randomSelection(t *testing.T, rnd *rand.Rand) {
 	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
 	api.put("a", "last", "yes")
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(0)
 	checkSelection(t, r.log.all(), api)
 	if t.Failed() {
 		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))

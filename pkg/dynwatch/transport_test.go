@@ -42,8 +42,7 @@ func TestTransportOfTheCaller(t *testing.T) {
 		"another type":   {wrapper, wrapper.requests.Load},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "one", "")
+			api := newFakeAPI(t, "a/one")
 			config := api.config()
 			config.Transport = test.transport
 			before := test.used()

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -93,9 +92,7 @@ func TestResourceGone(t *testing.T) {
 				r.begin(things())
 				r.state(dynwatch.Waiting)
 			}
-			if diff := cmp.Diff(c.want, r.since(n), cmpopts.EquateEmpty()); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, c.want...)
 			// What comes back is a new one.
 			api.do(func() { api.rev = 600 })
 			api.put("a", "x", "")
@@ -148,9 +145,7 @@ func TestRemovedBehindAClosedWatch(t *testing.T) {
 			api.remove(customDefinitions, "things.example.com")
 			api.do(func() { api.refuse, api.served = nil, false; api.generation++ })
 			r.gone(n, 1)
-			if diff := cmp.Diff([]string{"gap (100,501] unserved state"}, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, "gap (100,501] unserved state")
 		})
 	}
 }
@@ -160,8 +155,7 @@ func TestRemovedBehindAClosedWatch(t *testing.T) {
 func TestResourceComesBackElsewhere(t *testing.T) {
 	api := newFakeAPI(t)
 	api.serveIn("v1")
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "x", "")
 	api.del("a", "x")
 	r.caughtUp()
@@ -173,7 +167,5 @@ func TestResourceComesBackElsewhere(t *testing.T) {
 	api.put("a", "x", "")
 	api.serveIn("v1")
 	r.eventually("synced", func() bool { return r.manager.Targets()[0].Synced })
-	if diff := cmp.Diff([]string{"added a/x uid-2 51", "synced 51"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "added a/x uid-2 51", "synced 51")
 }

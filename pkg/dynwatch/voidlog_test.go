@@ -11,8 +11,7 @@ import (
 // TestLogLostBefore: a process that begins with a log which has lost everything says so,
 // also if it dies before its first list is complete.
 func TestLogLostBefore(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startOn(t, api, func(log *recorder) { log.void = true }, func(*dynwatch.Limits) {}, things())
 	r.caughtUp()
 	r.eventually("synced", func() bool { return count(r.log.all(), event.Synced) == 1 })
@@ -39,11 +38,8 @@ func TestLostJournalAnnouncesTheUnchanged(t *testing.T) {
 	ofReader.SinkFilters = []string{"metadata.labels"}
 	for name, wanted := range map[string]dynwatch.Resource{"of the resource": filtered(), "of a reader": ofReader} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "1")
-			api.put("a", "y", "1")
-			r := start(t, api, wanted)
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x 1", "a/y 1")
+			r := live(t, api, wanted)
 			n := len(r.log.all())
 			r.stop(false)
 			r.log.set(func() { r.log.void = true })

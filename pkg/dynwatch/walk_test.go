@@ -72,8 +72,7 @@ func byNameAt(r *http.Request, name string) uint64 {
 // does not say that all is known.
 func TestDeathAfterAListOfForgottenHistory(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
 	for range 3 {
@@ -142,9 +141,7 @@ func TestWalkFindsEveryLifeUnderOneName(t *testing.T) {
 func TestWalkedDeletionCarriesTheLastState(t *testing.T) {
 	for name, bodies := range map[string]int{"all states": 1 << 20, "the last one only": 1} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "")
-			api.put("a", "same", "")
+			api := newFakeAPI(t, "a/x", "a/same")
 			r := startLimited(t, api, func(l *dynwatch.Limits) { l.Bodies = bodies }, things())
 			n := r.lose(func(api *fakeAPI) {
 				for range 20 {
@@ -177,8 +174,7 @@ func TestWalkedDeletionCarriesTheLastState(t *testing.T) {
 }
 
 func TestWalkOfAHotObjectHoldsFewBodies(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Bodies = 2000 }, things())
 	n := r.lose(func(api *fakeAPI) {
 		for range 500 {
@@ -216,8 +212,7 @@ func TestWalkKeepsItsBudget(t *testing.T) {
 }
 
 func TestWalkStopsInTime(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Time = 500 * time.Millisecond }, things())
 	r.caughtUp()
 	api.do(func() {
@@ -269,10 +264,8 @@ func TestWalkEndsWhereEtcdHasCompacted(t *testing.T) {
 }
 
 func TestWalkWaitsWhenThrottled(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	var refused time.Time
 	var early int
 	api.do(func() {
@@ -309,11 +302,8 @@ func TestWalkWaitsWhenThrottled(t *testing.T) {
 // An older state that the API server cannot deliver (a conversion webhook is gone,
 // say) costs that, not the target.
 func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "bad", "")
-	api.put("a", "good", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/bad", "a/good")
+	r := live(t, api, things())
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
 			if at := byNameAt(r, "bad"); 0 < at && at < 110 {
@@ -341,8 +331,7 @@ func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
 
 func TestWalkHasFewRequestsOpen(t *testing.T) {
 	api := newFakeAPI(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	var mu sync.Mutex
 	open, most := 0, 0
 	api.do(func() {
@@ -376,11 +365,8 @@ func TestWalkHasFewRequestsOpen(t *testing.T) {
 // What died over an incomplete walk must not claim on its return that all was
 // found: the index looks as if it were.
 func TestKilledOverAnIncompleteWalk(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("a", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x", "a/y")
+	r := live(t, api, things())
 	r.eventually("a mark", func() bool { return len(r.log.marksNow()) > 0 })
 	hold := true
 	api.do(func() {
@@ -414,8 +400,7 @@ func TestKilledOverAnIncompleteWalk(t *testing.T) {
 // The API server that a restart meets may still have what is being made up for;
 // the index is ahead of it, so it must not be asked.
 func TestReconcileGoesOnAfterARestart(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = 0 }, things())
 	r.caughtUp()
 	release := func() {}
@@ -474,8 +459,7 @@ func TestExpiredHistoryUnderASelector(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wanted := things()
-			wanted.LabelSelector = "on=yes"
+			wanted := selectingOn()
 			r := startLimited(t, fourObjects(t), c.limit, wanted)
 			n := r.lose(write)
 			r.eventually("all events", func() bool { return len(r.log.all()) >= n+len(c.want) })

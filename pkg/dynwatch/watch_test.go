@@ -17,11 +17,8 @@ import (
 )
 
 func TestSnapshotThenLive(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("b", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x", "b/y")
+	r := live(t, api, things())
 	api.put("a", "x", "")
 	api.put("a", "z", "")
 	api.del("a", "x")
@@ -31,9 +28,7 @@ func TestSnapshotThenLive(t *testing.T) {
 		"snapshot a/x uid-1 101", "snapshot b/y uid-2 102", "synced 102",
 		"modified a/x uid-1 103<101", "added a/z uid-3 104", "deleted a/x uid-1 105<103", "added a/x uid-4 106",
 	}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 	e := r.log.all()[0]
 	if got, want := string(e.Data), `{"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":""}},"spec":{"rev":101}}}`; got != want {
 		t.Errorf("data = %s", got)
@@ -44,12 +39,10 @@ func TestSnapshotThenLive(t *testing.T) {
 }
 
 func TestMetadataMode(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
+	api := newFakeAPI(t, "a/x")
 	wanted := things()
 	wanted.Mode = dynwatch.Metadata
-	r := start(t, api, wanted)
-	r.caughtUp()
+	r := live(t, api, wanted)
 	api.put("a", "x", "")
 	r.caughtUp()
 	for _, e := range r.log.all() {
@@ -57,18 +50,12 @@ func TestMetadataMode(t *testing.T) {
 			t.Errorf("not metadata of a Thing: %s %s", e.Kind, e.Data)
 		}
 	}
-	if got := r.since(2); !slices.Equal(got, []string{"modified a/x uid-1 102<101"}) {
-		t.Errorf("live: %q", got)
-	}
+	r.wantEvents(2, "modified a/x uid-1 102<101")
 }
 
 func TestNamespacesAreTargetsOfTheirOwn(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("b", "y", "")
-	api.put("c", "z", "")
-	wanted := things()
-	wanted.Namespaces = []string{"a", "c"}
+	api := newFakeAPI(t, "a/x", "b/y", "c/z")
+	wanted := inNamespaces("a", "c")
 	r := start(t, api, wanted)
 	r.eventually("both synced", func() bool { return len(r.log.all()) == 4 })
 	got := r.since(0)
@@ -85,8 +72,7 @@ func TestPagedList(t *testing.T) {
 	for i := range n {
 		api.put("a", "x"+string(rune('a'+i%26))+strings.Repeat("y", i/26), "")
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	if got := len(r.log.all()); got != n+1 {
 		t.Errorf("%d events, want %d", got, n+1)
 	}
@@ -96,10 +82,8 @@ func TestPagedList(t *testing.T) {
 }
 
 func TestTransientErrorsResumeWithoutList(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() {
 		left := 2 // after failures that last, a list is compared
@@ -129,13 +113,9 @@ func TestTransientErrorsResumeWithoutList(t *testing.T) {
 }
 
 func TestSelectorTellsLeavingFromDeletion(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "in", "yes")
-	api.put("a", "out", "no")
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	api := newFakeAPI(t, "a/in yes", "a/out no")
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	api.put("a", "in", "no")   // 103 leaves
 	api.put("a", "in", "no")   // 104 unseen
 	api.put("a", "in", "yes")  // 105 comes back
@@ -147,9 +127,7 @@ func TestSelectorTellsLeavingFromDeletion(t *testing.T) {
 		"snapshot a/in uid-1 101", "synced 102", "left a/in uid-1 103<101", "entered a/in uid-1 105<103",
 		"entered a/out uid-2 106", "deleted a/in uid-1 107<105", "added a/in uid-3 108",
 	}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 	left := r.log.all()[2]
 	if !strings.Contains(string(left.Data), `"labels":{"on":"no"}`) || left.ID != "uid-1:103:left:103" {
 		t.Errorf("left shows %s %s", left.ID, left.Data)
@@ -167,54 +145,33 @@ func TestUnservedResourceComesLater(t *testing.T) {
 	api.put("a", "x", "")
 	api.do(func() { api.served = true })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"added a/x uid-1 101", "synced 101"}, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, "added a/x uid-1 101", "synced 101")
 }
 
 func TestForbiddenIsNotEmpty(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "/things") {
-				writeStatus(w, 403, "Forbidden", "not for you")
-				return true
-			}
-			return false
-		}
-	})
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
+	api.keepRefusing(func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/things")
+	}, refusal(403, "Forbidden", "not for you"))
 	api.cut()
 	r.state(dynwatch.Forbidden)
 	api.put("a", "x", "")
 	api.do(func() { api.refuse = nil })
 	r.caughtUp()
 	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 102<101"}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 }
 
 // TestForbiddenListIsNotEmpty: the watch may be opened and says that its history is gone. The
 // list that must replace it is forbidden. The requests before and after it are not: each of them
 // alone would show that access is denied.
 func TestForbiddenListIsNotEmpty(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("a", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			all := strings.HasSuffix(r.URL.Path, "/v1/things") && r.URL.Query().Get("limit") == "500"
-			if all {
-				writeStatus(w, 403, "Forbidden", "not for you")
-			}
-			return all
-		}
-	})
+	api := newFakeAPI(t, "a/x", "a/y")
+	r := live(t, api, things())
+	api.keepRefusing(func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/v1/things") && r.URL.Query().Get("limit") == "500"
+	}, refusal(403, "Forbidden", "not for you"))
 	api.put("a", "x", "")
 	api.compact()
 	api.forget()
@@ -224,14 +181,11 @@ func TestForbiddenListIsNotEmpty(t *testing.T) {
 	r.caughtUp()
 	r.eventually("the change", func() bool { return len(r.since(0)) == 5 })
 	want := []string{"snapshot a/x uid-1 101", "snapshot a/y uid-2 102", "synced 102", "modified a/x uid-1 103<101 replay", "gap (102,103] expired known"}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 }
 
 func TestMalformedObjectIsRejectedAndTheOthersFlow(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "good", "")
+	api := newFakeAPI(t, "a/good")
 	api.do(func() {
 		api.mangle = func(s string) string {
 			if strings.Contains(s, `"name":"bad"`) {
@@ -240,25 +194,20 @@ func TestMalformedObjectIsRejectedAndTheOthersFlow(t *testing.T) {
 			return s
 		}
 	})
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.put("a", "bad", "")
 	api.put("a", "good", "")
 	r.caughtUp()
 	want := []string{"snapshot a/good uid-1 101", "synced 101", "modified a/good uid-1 103<101"}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 	if len(r.log.rejected) != 1 || r.log.rejected[0].Name != "bad" || r.log.rejected[0].ResourceVersion != 102 {
 		t.Errorf("rejected: %+v", r.log.rejected)
 	}
 }
 
 func TestSilentWatchIsOpenedAgain(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := liveHasty(t, api, things())
 	api.do(func() { api.mute = true })
 	api.put("a", "x", "")
 	before := r.manager.Targets()[0].Watches
@@ -266,16 +215,12 @@ func TestSilentWatchIsOpenedAgain(t *testing.T) {
 	api.do(func() { api.mute = false })
 	r.caughtUp()
 	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 102<101"}
-	if diff := cmp.Diff(want, r.since(0)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(0, want...)
 }
 
 func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := liveHasty(t, api, things())
 	api.do(func() { api.mute = true; api.rev += 50 }) // writes to other resources
 	r.eventually("cursor moved", func() bool { return r.manager.Targets()[0].ResourceVersion == 151 })
 }
@@ -283,10 +228,8 @@ func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
 // TestQuietWatchWithAnExpiredList: the list that a quiet watch is compared with takes too long.
 // That says nothing about the history of the watch: checkpoints continue.
 func TestQuietWatchWithAnExpiredList(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := liveHasty(t, api, things())
 	var expired atomic.Bool
 	api.do(func() {
 		api.mute = true
@@ -310,10 +253,8 @@ func TestQuietWatchWithAnExpiredList(t *testing.T) {
 }
 
 func TestDeadWatchLosesNothing(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := startHasty(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := liveHasty(t, api, things())
 	api.freeze()
 	api.put("a", "brief", "")
 	api.del("a", "brief") // a list now equals what it was before
@@ -327,8 +268,7 @@ func TestObjectsThatEndAtOneRevision(t *testing.T) {
 	for _, name := range names {
 		api.put("a", name, "")
 	}
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.expire("a", names[:2]...)
 	r.eventually("two ends", func() bool { return r.manager.Targets()[0].Objects == 3 })
 	api.do(func() { api.breakAfter = 2 }) // cut among them
@@ -367,8 +307,7 @@ func TestFirstListBreaksOff(t *testing.T) {
 					return true
 				}
 			})
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			checkStream(t, r.log.all(), api)
 			gaps := 0
 			for _, e := range r.log.all() {
@@ -399,8 +338,7 @@ func TestFirstListIsRefused(t *testing.T) {
 			return refused
 		}
 	})
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	checkStream(t, r.log.all(), api)
 	if got := count(r.log.all(), event.Gap); got != 1 {
 		t.Errorf("%d gaps, want 1", got)
@@ -427,8 +365,7 @@ func TestFirstListIsRefusedOnce(t *testing.T) {
 			return refused
 		}
 	})
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	checkStream(t, r.log.all(), api)
 	if got := count(r.log.all(), event.Gap); got != 0 {
 		t.Errorf("%d gaps, want none", got)
@@ -436,11 +373,8 @@ func TestFirstListIsRefusedOnce(t *testing.T) {
 }
 
 func TestResourceGoneWithItsObjects(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	api.put("a", "y", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x", "a/y")
+	r := live(t, api, things())
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
 	api.del("a", "x")
@@ -448,22 +382,16 @@ func TestResourceGoneWithItsObjects(t *testing.T) {
 	api.do(func() { api.served = false; api.generation++ })
 	r.eventually("ends", func() bool { return len(r.log.all()) == n+3 })
 	want := []string{"deleted a/x uid-1 103<101 replay", "deleted a/y uid-2 103<102 replay", "gap (102,103] unserved state"}
-	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
-		t.Error(diff)
-	}
+	r.wantUnordered(n, want...)
 	api.put("a", "x", "") // 105, a new resource of the same name
 	api.do(func() { api.served, api.mute = true, false })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"added a/x uid-3 105", "synced 105"}, r.since(n+3)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n+3, "added a/x uid-3 105", "synced 105")
 }
 
 func TestWatchThatEndsSoonIsNotOpenedAtOnce(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	live(t, api, things())
 	const enough = 30
 	watches := 0
 	began := time.Now()
@@ -487,10 +415,8 @@ func TestWatchThatEndsSoonIsNotOpenedAtOnce(t *testing.T) {
 }
 
 func TestThrottlingShowsAtOnce(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "1")
@@ -508,9 +434,7 @@ func TestThrottlingShowsAtOnce(t *testing.T) {
 }
 
 func TestMalformedObjectUnderASelector(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "bad", "yes")
-	api.put("a", "good", "yes")
+	api := newFakeAPI(t, "a/bad yes", "a/good yes")
 	api.do(func() {
 		api.mangle = func(s string) string {
 			if strings.Contains(s, `"on":"no"`) {
@@ -519,19 +443,15 @@ func TestMalformedObjectUnderASelector(t *testing.T) {
 			return s
 		}
 	})
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.put("a", "bad", "no")   // 103 leaves in a state that cannot be passed on
 	api.put("a", "good", "yes") // 104
 	api.put("a", "bad", "yes")  // 105 enters
 	r.caughtUp()
 	want := []string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, want...)
 	if len(r.log.rejected) != 1 || r.log.rejected[0].Name != "bad" {
 		t.Errorf("rejected %+v", r.log.rejected)
 	}
@@ -542,10 +462,8 @@ func TestMalformedEndsUnderASelector(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "leaves", "yes") // 101
 	api.put("a", "ends", "yes")   // 102
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.do(func() {
 		api.mangle = func(s string) string {
@@ -560,9 +478,7 @@ func TestMalformedEndsUnderASelector(t *testing.T) {
 	api.put("a", "leaves", "yes") // 105
 	r.caughtUp()
 	want := []string{"left a/leaves uid-1 103<101", "deleted a/ends uid-2 104<102", "entered a/leaves uid-1 105<103"}
-	if diff := cmp.Diff(want, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, want...)
 	if len(r.log.rejected) != 2 {
 		t.Errorf("rejected %+v", r.log.rejected)
 	}
@@ -575,19 +491,15 @@ func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
 	api.do(func() {
 		api.left = func(frame string) bool { return strings.Contains(frame, `"ADDED"`) }
 	})
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.put("a", "leaves", "yes") // 101
 	api.put("a", "ends", "yes")   // 102
 	api.put("a", "leaves", "no")  // 103
 	api.del("a", "ends")          // 104
 	r.eventually("the deletion", func() bool { return len(r.log.all()) > n })
-	if diff := cmp.Diff([]string{"deleted a/ends uid-2 104"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "deleted a/ends uid-2 104")
 }
 
 // TestLateFramesUnderASelectorDeleteOnce: etcd has compacted what tells a deletion from leaving, so the present
@@ -619,12 +531,9 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.put("a", "x", "yes")
-			wanted := things()
-			wanted.LabelSelector = "on=yes"
-			r := start(t, api, wanted)
-			r.caughtUp()
+			api := newFakeAPI(t, "a/x yes")
+			wanted := selectingOn()
+			r := live(t, api, wanted)
 			n := len(r.log.all())
 			api.do(func() { api.mute = true })
 			c.write(api)
@@ -633,9 +542,7 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 			api.do(func() { api.mute = false })
 			r.caughtUp()
 			r.eventually("events", func() bool { return len(r.log.all()) >= n+len(c.want) })
-			if diff := cmp.Diff(c.want, r.since(n)); diff != "" {
-				t.Error(diff)
-			}
+			r.wantEvents(n, c.want...)
 		})
 	}
 }
@@ -643,12 +550,9 @@ func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 // TestLateStayThatEtcdRemembers: etcd has compacted the revision at which an object left, and not the one at which it
 // came back. That it is deleted since is no rollback.
 func TestLateStayThatEtcdRemembers(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "yes")
-	wanted := things()
-	wanted.LabelSelector = "on=yes"
-	r := start(t, api, wanted)
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x yes")
+	wanted := selectingOn()
+	r := live(t, api, wanted)
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
 	api.put("a", "x", "no")
@@ -657,18 +561,13 @@ func TestLateStayThatEtcdRemembers(t *testing.T) {
 	api.del("a", "x")
 	api.do(func() { api.mute = false })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101 replay", "gap (101,104] expired state"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
-	if s := r.manager.Targets()[0]; s.Epoch != 0 {
-		t.Errorf("epoch %d", s.Epoch)
-	}
+	r.wantEvents(n, "deleted a/x uid-1 102<101 replay", "gap (101,104] expired state")
+	r.wantEpoch(0)
 }
 
 func TestFullLogHoldsTheWatchBack(t *testing.T) {
 	api := newFakeAPI(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	release := r.log.hold()
 	api.put("a", "x", "")
 	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
@@ -686,10 +585,8 @@ func TestFullLogHoldsTheWatchBack(t *testing.T) {
 }
 
 func TestApplyConverges(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "")
-	r := start(t, api, things())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x")
+	r := live(t, api, things())
 	watches := func() int { return api.requestsWith("watch=true") }
 	opened := watches()
 	must(t, r.manager.Apply([]dynwatch.Resource{things(), {Group: "example.com", Resource: "others"}}))
@@ -710,9 +607,7 @@ func TestApplyConverges(t *testing.T) {
 	api.put("a", "x", "")
 	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
-		t.Error(diff)
-	}
+	r.wantEvents(n, "modified a/x uid-1 102<101")
 }
 
 func TestUnreachableServerShowsAndHeals(t *testing.T) {

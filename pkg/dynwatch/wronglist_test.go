@@ -91,8 +91,7 @@ func TestWrongListDeletesNothing(t *testing.T) {
 // target lists over another connection.
 func TestWrongListOfOneServer(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, request *http.Request) bool {
 			api.do(func() { api.lists = nil })
@@ -156,16 +155,13 @@ func TestHiddenEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			n := len(r.log.all())
 			api.lie("a", c.object)
 			c.write(api)                // 105
 			api.put("a", "same", "yes") // 106
 			r.caughtUp()
-			if got := r.auditNow(); got.Err != nil || got.Divergences != 0 {
-				t.Errorf("audit: %+v", got)
-			}
+			r.wantAudit(0)
 			r.lose(func(api *fakeAPI) {
 				api.put("a", "recreated", "yes")
 				api.put("a", "recreated", "yes") // 108
@@ -178,16 +174,12 @@ func TestHiddenEvent(t *testing.T) {
 			api.do(func() { api.left, api.lists = nil, nil })
 			api.put("a", "same", "yes") // 109
 			r.caughtUp()
-			if got := r.auditNow(); got.Err != nil || got.Divergences != 1 {
-				t.Errorf("audit of the truth: %+v", got)
-			}
+			r.wantAudit(1)
 			r.consistent()
 			if diff := cmp.Diff([]string{c.want}, slices.DeleteFunc(r.since(n), others)); diff != "" {
 				t.Error(diff)
 			}
-			if s := r.manager.Targets()[0]; s.Epoch != 0 {
-				t.Errorf("epoch %d although nothing was restored", s.Epoch)
-			}
+			r.wantEpoch(0)
 		})
 	}
 }
@@ -198,8 +190,7 @@ func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("compacted: %t", compacted), func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
-			r.caughtUp()
+			r := live(t, api, things())
 			ghost := api.state()["a/deleted"]
 			r.stop(false)
 			api.del("a", "deleted")
@@ -217,9 +208,7 @@ func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
 				}
 			})
 			r.gap(n)
-			if s := r.manager.Targets()[0]; s.Epoch != 0 {
-				t.Errorf("epoch %d although nothing was restored", s.Epoch)
-			}
+			r.wantEpoch(0)
 			r.consistent()
 		})
 	}
@@ -242,17 +231,14 @@ func TestGhostYoungerThanTheLoss(t *testing.T) {
 	r.eventually("the history", func() bool { return strings.Contains(strings.Join(r.since(n), "\n"), "a/same") })
 	r.caughtUp()
 	r.consistent()
-	if s := r.manager.Targets()[0]; s.Epoch != 0 {
-		t.Errorf("epoch %d although nothing was restored", s.Epoch)
-	}
+	r.wantEpoch(0)
 }
 
 // TestAuditListsAtAnExactRevision: an API server that has found its cache wrong serves exact lists
 // from etcd.
 func TestAuditListsAtAnExactRevision(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
+	r := live(t, api, things())
 	api.drop(`"born"`)
 	api.do(func() {
 		api.lists = func(state map[string]change, exact bool) {
@@ -263,8 +249,6 @@ func TestAuditListsAtAnExactRevision(t *testing.T) {
 	})
 	api.put("a", "born", "yes")
 	r.caughtUp()
-	if got := r.auditNow(); got.Err != nil || got.Divergences != 1 {
-		t.Errorf("audit: %+v", got)
-	}
+	r.wantAudit(1)
 	r.consistent()
 }

@@ -3,8 +3,6 @@ package informer_test
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,100 +15,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// clientGoControllers are the tests of controller_test.go about informers.
+// clientGoControllers are the tests of controller_test.go about informers. transforming is that of TestUpdate
+// and TestSharedInformerTransformer as well, partlyFailing that of
+// TestStoreResourceVersionWithNonMetaTransform, and TestConcurrentUse of informertest that of
+// TestHammerController.
 func clientGoControllers() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
-		"TestHammerController":                         hammer,
-		"TestUpdate":                                   update,
-		"TestPanicPropagated":                          panicContained,
-		"TestTransformingInformer":                     transforming,
-		"TestTransformingInformerRace":                 transformingRace,
-		"TestProcessDeltasInBatch":                     partlyFailing,
-		"TestReplaceEvents":                            replaceEvents,
-		"TestResetWatch":                               resetWatch,
-		"TestStoreResourceVersion":                     storeResourceVersion,
-		"TestStoreResourceVersionWithNonMetaTransform": noObjectTransform,
+		"TestTransformingInformer":     transforming,
+		"TestTransformingInformerRace": transformingRace,
+		"TestProcessDeltasInBatch":     partlyFailing,
+		"TestReplaceEvents":            replaceEvents,
+		"TestStoreResourceVersion":     storeResourceVersion,
 	}
-}
-
-// hammer changes objects from several goroutines, and expects that the calls of a handler describe
-// the objects at the end.
-func hammer(t *testing.T) {
-	p := newPodInformer(t, time.Hour)
-	var mu sync.Mutex
-	known := make(map[string]bool)
-	record := func(exists bool) func(any) {
-		return func(o any) {
-			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if known[key] == exists {
-				t.Errorf("%s exists: %t, which the handler knows", key, exists)
-			}
-			known[key] = exists
-		}
-	}
-	handle(t, p, cache.ResourceEventHandlerFuncs{AddFunc: record(true), DeleteFunc: record(false)})
-	if p.HasSynced() {
-		t.Error("synced before its start")
-	}
-	p.sync(t)
-	want := make(map[string]bool)
-	var changing sync.WaitGroup
-	for n := range 3 {
-		changing.Go(func() {
-			own := make(map[string]bool)
-			for range 100 {
-				name := fmt.Sprintf("pod%d-%d", n, rand.IntN(10))
-				if key := "a/" + name; own[key] && rand.IntN(2) == 0 {
-					p.api.delete("pods", "a", name)
-					own[key] = false
-				} else {
-					p.api.put("pods", "a", name, nil)
-					own[key] = true
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			maps.Copy(want, own)
-		})
-	}
-	changing.Wait()
-	eventually(t, "the state of the server", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return maps.Equal(known, want)
-	})
-}
-
-// update deletes each object when its update is seen.
-func update(t *testing.T) {
-	p := newPodInformer(t, 0)
-	const objects = 3
-	var deleted sync.WaitGroup
-	deleted.Add(objects)
-	handle(t, p, cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(before, now any) {
-			from, to := labelOf(before, "check"), labelOf(now, "check")
-			if from != "from" || to != "to" {
-				t.Errorf("update of %s from %q to %q", nameOf(now), from, to)
-			}
-			p.api.delete("pods", "a", nameOf(now))
-		},
-		DeleteFunc: func(any) { deleted.Done() },
-	})
-	p.sync(t)
-	for n := range objects {
-		go func() {
-			name := fmt.Sprintf("pod%d", n)
-			p.api.put("pods", "a", name, labelled(map[string]any{"check": "from"}))
-			p.api.put("pods", "a", name, labelled(map[string]any{"check": "to"}))
-		}()
-	}
-	deleted.Wait()
 }
 
 func labelOf(o any, label string) string {
@@ -119,18 +35,6 @@ func labelOf(o any, label string) string {
 		return ""
 	}
 	return pod.Labels[label]
-}
-
-// panicContained expects that a panic ends neither the informer nor the process.
-func panicContained(t *testing.T) {
-	p := newPodInformer(t, 0)
-	handle(t, p, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("Just panic.") }})
-	var other recorder
-	handle(t, p, &other)
-	p.sync(t)
-	p.api.put("pods", "a", "pod1", nil)
-	p.api.put("pods", "a", "pod2", nil)
-	other.wants(t, "add pod1 false", "add pod2 false")
 }
 
 // withHost is the content of a Pod.
@@ -229,29 +133,37 @@ func transformingRace(t *testing.T) {
 	reading.Wait()
 }
 
-// partlyFailing expects that an object that cannot be stored reaches no handler, and the others do.
+// partlyFailing expects that an object that cannot be stored is not in the store and reaches no handler, and
+// the others do.
 func partlyFailing(t *testing.T) {
-	for name, of := range map[string]struct{ failing, want string }{
-		"none": {"", "add pod1 true, add pod2 true, add pod3 true"},
-		"last": {"pod3", "add pod1 true, add pod2 true"},
-		"one":  {"pod2", "add pod1 true, add pod3 true"},
-		"all":  {"pod1 pod2 pod3", ""},
+	failed := errors.New("test error")
+	for name, of := range map[string]struct {
+		failing string
+		err     error
+		want    string
+	}{
+		"none":      {"", failed, "add pod1 true, add pod2 true, add pod3 true"},
+		"last":      {"pod3", failed, "add pod1 true, add pod2 true"},
+		"one":       {"pod2", failed, "add pod1 true, add pod3 true"},
+		"all":       {"pod1 pod2 pod3", failed, ""},
+		"no object": {"pod1 pod3", nil, "add pod2 true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPodInformer(t, 0, "pod1", "pod2", "pod3")
-			if err := p.SetTransform(func(o any) (any, error) {
+			must(t, p.SetTransform(func(o any) (any, error) {
 				if strings.Contains(of.failing, nameOf(o)) {
-					return nil, errors.New("test error")
+					return nameOf(o), of.err
 				}
 				return o, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			var h recorder
 			r := handle(t, p, &h)
 			p.sync(t)
 			wait(t, "the handler is synced", r.HasSyncedChecker().Done())
 			h.wants(t, of.want)
+			if keys := p.GetStore().ListKeys(); len(keys) != strings.Count(of.want, "add") {
+				t.Errorf("the store has %q", keys)
+			}
 		})
 	}
 }
@@ -290,16 +202,6 @@ func replaceEvents(t *testing.T) {
 	}
 }
 
-func resetWatch(t *testing.T) {
-	p := newPodInformer(t, 0, "pod-1")
-	var h recorder
-	handle(t, p, &h)
-	p.sync(t)
-	h.wants(t, "add pod-1 true")
-	p.disrupt(nil, []string{"pod-1", "pod-2"})
-	h.wants(t, "add pod-1 true", "update pod-1", "add pod-2 false")
-}
-
 // storeResourceVersion expects that the store has the version of the last event.
 func storeResourceVersion(t *testing.T) {
 	p := newPodInformer(t, 0, "pod-1")
@@ -314,30 +216,15 @@ func storeResourceVersion(t *testing.T) {
 	}
 	handle(t, p, cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }, DeleteFunc: note})
 	p.sync(t)
-	changes := map[string]func(){
+	for name, change := range map[string]func(){
 		"update": func() { p.api.put("pods", "a", "pod-1", labelled(map[string]any{"foo": "bar"})) },
 		"delete": func() { p.api.delete("pods", "a", "pod-1") },
-	}
-	for _, name := range []string{"update", "delete"} {
+	} {
 		before := p.GetStore().LastStoreSyncResourceVersion()
-		changes[name]()
+		change()
 		eventually(t, name+" moves the version of the store", func() bool {
 			now := p.GetStore().LastStoreSyncResourceVersion()
 			return now != before && now == last.Load() && now == p.LastSyncResourceVersion()
 		})
-	}
-}
-
-// noObjectTransform expects that a transform must return an object.
-func noObjectTransform(t *testing.T) {
-	p := newPodInformer(t, 0, "pod-1")
-	must(t, p.SetTransform(func(o any) (any, error) { return nameOf(o), nil }))
-	var h recorder
-	r := handle(t, p, &h)
-	p.sync(t)
-	wait(t, "the handler is synced", r.HasSyncedChecker().Done())
-	h.wants(t)
-	if keys := p.GetStore().ListKeys(); len(keys) > 0 {
-		t.Errorf("the store has %v", keys)
 	}
 }

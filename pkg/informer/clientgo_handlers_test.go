@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -17,21 +18,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// clientGoHandlers are the tests of shared_informer_test.go about handlers.
+// clientGoHandlers are the tests of shared_informer_test.go about handlers. registrations is those of
+// TestSharedInformerRemoveHandler, TestSharedInformerRemoveForeignHandler and TestRemoveWhileActive as well,
+// eventPanics that of TestPanicPropagated, removeOfBlockedHandlers that of
+// TestRemoveEventHandler_AsynchronousPanic, and lifecycles those of TestRemovingRemovedSharedInformer,
+// TestRemoveOnStoppedSharedInformer and TestShutdown.
 func clientGoHandlers() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"TestListenerResyncPeriods":                        listenerResyncPeriods,
-		"TestSharedInformerRemoveHandler":                  removeHandler,
-		"TestSharedInformerRemoveForeignHandler":           removeForeignHandler,
-		"TestSharedInformerMultipleRegistration":           multipleRegistration,
-		"TestRemovingRemovedSharedInformer":                removingRemoved,
+		"TestSharedInformerMultipleRegistration":           registrations,
 		"TestSharedInformerHandlerAbuse":                   handlerAbuse,
-		"TestRemoveWhileActive":                            removeWhileActive,
 		"TestAddWhileActive":                               addWhileActive,
 		"TestEventPanics":                                  eventPanics,
-		"TestRemoveEventHandler_AsynchronousPanic":         removeOfABlockedHandler,
-		"TestRemoveEventHandler_SynchronousShutdown":       synchronousShutdown,
-		"TestShutDownEventHandler_Lifecycles":              shutDownLifecycles,
+		"TestRemoveEventHandler_SynchronousShutdown":       removeOfBlockedHandlers,
+		"TestShutDownEventHandler_Lifecycles":              lifecycles,
 		"TestTypedSharedIndexInformerAddTypedEventHandler": typedHandler,
 	}
 }
@@ -59,67 +59,28 @@ func listenerResyncPeriods(t *testing.T) {
 	rarely.wants(t, adds)
 }
 
-func removeHandler(t *testing.T) {
-	p := newPodInformer(t, 0)
-	var first, second recorder
-	one, two := handle(t, p, &first), handle(t, p, &second)
-	if err := p.RemoveEventHandler(two); err != nil {
-		t.Error(err)
-	}
-	p.sync(t)
-	p.registered(t, "pod1", map[*recorder]bool{&first: true, &second: false})
-	if err := p.RemoveEventHandler(one); err != nil {
-		t.Error(err)
-	}
-	p.registered(t, "pod2", map[*recorder]bool{&first: false, &second: false})
-}
-
-func removeForeignHandler(t *testing.T) {
+// registrations adds one handler once, another one twice, and removes one registration after another.
+func registrations(t *testing.T) {
 	p, other := newPodInformer(t, 0), newPodInformer(t, 0)
-	var first, second recorder
-	one, two := handle(t, p, &first), handle(t, p, &second)
-	if err := other.RemoveEventHandler(one); err != nil {
-		t.Error(err)
-	}
+	var never, once, twice recorder
+	early, one, first, second := handle(t, p, &never), handle(t, p, &once), handle(t, p, &twice), handle(t, p, &twice)
+	must(t, p.RemoveEventHandler(early))
+	must(t, other.RemoveEventHandler(one)) // which does not have it
 	p.sync(t)
-	p.registered(t, "pod1", map[*recorder]bool{&first: true, &second: true})
-	for _, r := range []cache.ResourceEventHandlerRegistration{one, two} {
-		if err := p.RemoveEventHandler(r); err != nil {
-			t.Error(err)
-		}
+	for n, step := range []struct {
+		removed     cache.ResourceEventHandlerRegistration
+		once, twice int // calls
+	}{
+		{early, 1, 2},
+		{first, 1, 1},
+		{one, 0, 1},
+		{second, 0, 0},
+	} {
+		must(t, p.RemoveEventHandler(step.removed))
+		p.registered(t, fmt.Sprint("pod", n), map[*recorder]int{&never: 0, &once: step.once, &twice: step.twice})
 	}
-	p.registered(t, "pod2", map[*recorder]bool{&first: false, &second: false})
-}
-
-func multipleRegistration(t *testing.T) {
-	p := newPodInformer(t, 0)
-	var h recorder
-	one, two := handle(t, p, &h), handle(t, p, &h)
-	p.sync(t)
-	calls := func(name string) int { return strings.Count(h.String(), "add "+name) }
-	p.api.put("pods", "a", "pod1", nil)
-	eventually(t, "two calls", func() bool { return calls("pod1") == 2 })
-	if err := p.RemoveEventHandler(one); err != nil {
-		t.Error(err)
-	}
-	p.registered(t, "pod2", map[*recorder]bool{&h: true})
-	if err := p.RemoveEventHandler(two); err != nil {
-		t.Error(err)
-	}
-	p.registered(t, "pod3", map[*recorder]bool{&h: false})
-	if n := calls("pod2"); n != 1 {
-		t.Errorf("%d calls for pod2, want 1", n)
-	}
-}
-
-func removingRemoved(t *testing.T) {
-	p := newPodInformer(t, 0)
-	r := handle(t, p, nothing())
-	for range 2 {
-		if err := p.RemoveEventHandler(r); err != nil {
-			t.Error(err)
-		}
-	}
+	once.wants(t, "add pod0 false", "add pod1 false")
+	twice.wants(t, "add pod0 false", "add pod0 false", "add pod1 false", "add pod2 false")
 }
 
 // handlerAbuse adds and removes handlers while objects change and the informer ends.
@@ -164,35 +125,28 @@ func handlerAbuse(t *testing.T) {
 	workers.Wait()
 }
 
-func removeWhileActive(t *testing.T) {
-	p := newPodInformer(t, 0)
-	var h recorder
-	r := handle(t, p, &h)
-	p.sync(t)
-	p.registered(t, "pod1", map[*recorder]bool{&h: true})
-	if err := p.RemoveEventHandler(r); err != nil {
-		t.Error(err)
-	}
-	p.registered(t, "pod2", map[*recorder]bool{&h: false})
-	h.wants(t, "add pod1 false")
-}
-
 // blocking is a handler whose first call waits until it is let go.
 type blocking struct {
 	recorder
 
-	once          sync.Once
-	called, letGo chan struct{}
+	once         sync.Once
+	called, gone chan struct{}
+	letGo        func()
 }
 
-func newBlocking() *blocking {
-	return &blocking{called: make(chan struct{}), letGo: make(chan struct{})}
+// newBlocking returns a handler that is let go when the test ends, if not before.
+func newBlocking(t *testing.T) *blocking {
+	t.Helper()
+	b := &blocking{called: make(chan struct{}), gone: make(chan struct{})}
+	b.letGo = sync.OnceFunc(func() { close(b.gone) })
+	t.Cleanup(b.letGo)
+	return b
 }
 
 func (b *blocking) OnAdd(o any, initial bool) {
 	b.once.Do(func() {
 		close(b.called)
-		<-b.letGo
+		<-b.gone
 	})
 	b.recorder.OnAdd(o, initial)
 }
@@ -211,13 +165,13 @@ func addWhileActive(t *testing.T) {
 	if !one.HasSynced() {
 		t.Error("the checker is done, but the handler is not synced")
 	}
-	second := newBlocking()
+	second := newBlocking(t)
 	two := handle(t, p, second)
 	wait(t, "the second handler is called", second.called)
 	if two.HasSynced() {
 		t.Error("synced before the handler had its first object")
 	}
-	close(second.letGo)
+	second.letGo()
 	p.api.put("pods", "a", "pod2", nil)
 	second.wants(t, "add pod1 true", "add pod2 false")
 	if !two.HasSynced() {
@@ -226,7 +180,8 @@ func addWhileActive(t *testing.T) {
 	first.wants(t, "add pod1 false", "add pod2 false")
 }
 
-// eventPanics expects that each panic is logged by the logger of its handler.
+// eventPanics expects that each panic is logged by the logger of its handler, and that other handlers
+// have their calls.
 func eventPanics(t *testing.T) {
 	p := newPodInformer(t, 0, "pod1", "pod2", "pod3", "pod4", "pod5")
 	faulty := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("fake panic") }}
@@ -238,7 +193,10 @@ func eventPanics(t *testing.T) {
 		must(t, err)
 		handles[n] = r
 	}
+	var good recorder
+	handle(t, p, &good)
 	p.sync(t)
+	good.wants(t, "add pod1 true", "add pod2 true", "add pod3 true", "add pod4 true", "add pod5 true")
 	for n, r := range handles {
 		wait(t, "the handler is synced after its panics", r.HasSyncedChecker().Done())
 		output := outputs[n].String()
@@ -251,73 +209,60 @@ func eventPanics(t *testing.T) {
 	}
 }
 
-// removeOfABlockedHandler expects that the removal does not wait for the call.
-func removeOfABlockedHandler(t *testing.T) {
+// removeOfBlockedHandlers expects that a removal does not wait for the call, and that a handler is not
+// called any more after its shutdown.
+func removeOfBlockedHandlers(t *testing.T) {
 	p := newPodInformer(t, 0)
 	p.sync(t)
-	h := newBlocking()
-	r := handle(t, p, h)
+	removed, shutDown := newBlocking(t), newBlocking(t)
+	first, second := handle(t, p, removed), handle(t, p, shutDown)
 	p.api.put("pods", "a", "pod1", nil)
-	wait(t, "the handler is called", h.called)
-	must(t, p.RemoveEventHandler(r))
-	p.registered(t, "pod2", nil)
-	close(h.letGo)
-	h.wants(t, "add pod1 false")
-}
-
-// synchronousShutdown expects that the handler is not called any more after its end.
-func synchronousShutdown(t *testing.T) {
-	p := newPodInformer(t, 0)
-	p.sync(t)
-	h := newBlocking()
-	r := handle(t, p, h)
-	p.api.put("pods", "a", "pod1", nil)
-	wait(t, "the handler is called", h.called)
+	wait(t, "the first handler is called", removed.called)
+	wait(t, "the second handler is called", shutDown.called)
+	must(t, p.RemoveEventHandler(first))
 	ended := make(chan error)
-	go func() { ended <- cache.ShutDownEventHandler(p, r) }()
+	go func() { ended <- cache.ShutDownEventHandler(p, second) }()
 	select {
 	case err := <-ended:
 		t.Fatalf("the shutdown did not wait for the call (%v)", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	close(h.letGo)
+	p.registered(t, "pod2", nil)
+	removed.letGo()
+	shutDown.letGo()
 	must(t, <-ended)
-	if got := h.String(); got != "add pod1 false" {
+	if got := shutDown.String(); got != "add pod1 false" {
 		t.Errorf("calls %q, want one, which had returned", got)
 	}
+	removed.wants(t, "add pod1 false")
 }
 
-func shutDownLifecycles(t *testing.T) {
-	shutDown := func(t *testing.T, p *podInformer, r cache.ResourceEventHandlerRegistration) {
-		t.Helper()
-		for range 2 {
-			if err := cache.ShutDownEventHandler(p, r); err != nil {
-				t.Error(err)
-			}
+// lifecycles removes a handler twice that was added before or after the start of its informer, and
+// removed before or after its end.
+func lifecycles(t *testing.T) {
+	for name, remove := range map[string]func(cache.SharedInformer, cache.ResourceEventHandlerRegistration) error{
+		"removal": cache.SharedInformer.RemoveEventHandler, "shutdown": cache.ShutDownEventHandler,
+	} {
+		for _, steps := range []string{"add", "add remove", "sync add remove", "add sync remove", "add sync end remove"} {
+			t.Run(name+" "+steps, func(t *testing.T) {
+				p := newPodInformer(t, time.Second)
+				var r cache.ResourceEventHandlerRegistration
+				for step := range strings.FieldsSeq(steps) {
+					switch step {
+					case "add":
+						r = handle(t, p, nothing())
+					case "sync":
+						p.sync(t)
+					case "end":
+						p.end()
+					default:
+						must(t, remove(p, r))
+						must(t, remove(p, r))
+					}
+				}
+			})
 		}
 	}
-	t.Run("InformerNeverStarted", func(t *testing.T) {
-		p := newPodInformer(t, 0)
-		shutDown(t, p, handle(t, p, nothing()))
-	})
-	t.Run("StartedThenAddedThenShutDown", func(t *testing.T) {
-		p := newPodInformer(t, 0)
-		p.sync(t)
-		shutDown(t, p, handle(t, p, nothing()))
-	})
-	t.Run("AddedThenStartedThenShutDown", func(t *testing.T) {
-		p := newPodInformer(t, 0)
-		r := handle(t, p, nothing())
-		p.sync(t)
-		shutDown(t, p, r)
-	})
-	t.Run("AddedThenEndedThenShutDown", func(t *testing.T) { // client-go has no test of it
-		p := newPodInformer(t, 0)
-		r := handle(t, p, nothing())
-		p.sync(t)
-		p.end()
-		shutDown(t, p, r)
-	})
 }
 
 // typedHandler puts client-go's typed informer over one of this package.

@@ -3,6 +3,7 @@ package informer_test
 import (
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/informd/informd/pkg/informer"
+	"github.com/informd/informd/pkg/informer/informertest"
 )
 
-// clientGoLifecycles are the tests of shared_informer_test.go about the informer itself.
+// clientGoLifecycles are the tests of shared_informer_test.go about the informer itself. watchDisruption is
+// that of TestResetWatch as well, and state that of TestAddOnStoppedSharedInformer.
 func clientGoLifecycles() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"TestIndexer":                          indexer,
@@ -24,11 +26,7 @@ func clientGoLifecycles() map[string]func(*testing.T) {
 		"TestSharedInformerWatchDisruption":    watchDisruption,
 		"TestSharedInformerErrorHandling":      errorHandling,
 		"TestSharedInformerStartRace":          startRace,
-		"TestSharedInformerTransformer":        transformer,
 		"TestStateSharedInformer":              state,
-		"TestAddOnStoppedSharedInformer":       addOnStopped,
-		"TestRemoveOnStoppedSharedInformer":    removeOnStopped,
-		"TestShutdown":                         shutdown,
 	}
 }
 
@@ -67,8 +65,14 @@ func indexer(t *testing.T) {
 	}
 	p.api.put("pods", "a", "pod3", labelled(map[string]any{"a": "a-val2"}))
 	eventually(t, "a later Pod in the index", func() bool { return found("labels") == "pod1 pod3" })
-	must(t, p.AddIndexers(cache.Indexers{"labels-again": byLabelNames}))
-	if got := found("labels-again"); got != "pod1 pod3" {
+	p.api.put("pods", "a", "pod1", labelled(map[string]any{"a": nil}))
+	eventually(t, "a changed Pod leaves its value", func() bool { return found("labels") == "pod3" })
+	again := cache.Indexers{"labels-again": byLabelNames}
+	must(t, p.AddIndexers(again))
+	if err := p.AddIndexers(again); err == nil {
+		t.Error("two indices have one name")
+	}
+	if got := found("labels-again"); got != "pod3" {
 		t.Errorf("found %q by a later index", got)
 	}
 	for _, index := range []string{"labels", "labels-again"} {
@@ -110,30 +114,39 @@ func watchDisruption(t *testing.T) {
 	})
 }
 
+// errorHandling expects that a program can ask what the API server answered.
 func errorHandling(t *testing.T) {
-	api := newFakeAPI(t)
-	api.denySecrets()
-	i, err := informer.NewSharedIndexInformer(api.config(), secrets(), &corev1.Secret{}, 0, nil)
-	must(t, err)
-	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
-	seen := make(chan error, 1)
-	if err := p.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(t.Context(), r, err)
-		select {
-		case seen <- err:
-		default:
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.start(t)
-	select {
-	case err := <-seen:
-		if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "secrets is forbidden: list: ") {
-			t.Errorf("error %#v does not have the type, the resource and the text of the server", err)
-		}
-	case <-time.After(patience):
-		t.Error("no error was reported")
+	for name, of := range map[string]struct {
+		code int
+		is   func(error) bool
+		text string
+	}{
+		"unauthorized":      {http.StatusUnauthorized, apierrors.IsUnauthorized, ""},
+		"unavailable":       {http.StatusServiceUnavailable, apierrors.IsServiceUnavailable, ""},
+		"too many requests": {http.StatusTooManyRequests, apierrors.IsTooManyRequests, ""},
+		"forbidden":         {http.StatusForbidden, apierrors.IsForbidden, "pods is forbidden: list: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPodInformer(t, 0)
+			p.api.Inject(informertest.Fault{Verb: informertest.List, Resource: pods().GroupResource(), Code: of.code})
+			seen := make(chan error, 1)
+			must(t, p.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
+				cache.DefaultWatchErrorHandler(t.Context(), r, err)
+				select {
+				case seen <- err:
+				default:
+				}
+			}))
+			p.start(t)
+			select {
+			case err := <-seen:
+				if !of.is(err) || !strings.HasPrefix(err.Error(), of.text) {
+					t.Errorf("error %#v does not have the type, the resource and the text of the server", err)
+				}
+			case <-time.After(patience):
+				t.Error("no error was reported")
+			}
+		})
 	}
 }
 
@@ -164,22 +177,6 @@ func startRace(t *testing.T) {
 	}
 }
 
-func transformer(t *testing.T) {
-	p := newPodInformer(t, time.Second, "pod1", "pod2")
-	if err := p.SetTransform(func(o any) (any, error) {
-		if pod, ok := o.(*corev1.Pod); ok {
-			pod.Name = strings.ToUpper(pod.Name)
-		}
-		return o, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var h recorder
-	handle(t, p, &h)
-	p.start(t)
-	h.wants(t, "add POD1 true", "add POD2 true")
-}
-
 func state(t *testing.T) {
 	p := newPodInformer(t, time.Second, "pod1")
 	var h recorder
@@ -197,12 +194,6 @@ func state(t *testing.T) {
 		t.Error("not stopped after its end")
 	}
 	p.Run(nil) // returns: a stopped informer does not start again
-}
-
-func addOnStopped(t *testing.T) {
-	p := newPodInformer(t, time.Second, "pod1")
-	p.start(t)
-	p.end()
 	_, err := p.AddEventHandlerWithResyncPeriod(nothing(), 0)
 	if err == nil || !strings.HasSuffix(err.Error(), "was not added to shared informer because it has stopped already") {
 		t.Errorf("error %v", err)
@@ -210,39 +201,4 @@ func addOnStopped(t *testing.T) {
 	if err := p.AddIndexers(cache.Indexers{}); err == nil || err.Error() != "indexer was not added because it has stopped already" {
 		t.Errorf("error %v", err)
 	}
-}
-
-func removeOnStopped(t *testing.T) {
-	p := newPodInformer(t, time.Second, "pod1")
-	r := handle(t, p, nothing())
-	p.start(t)
-	p.end()
-	if err := p.RemoveEventHandler(r); err != nil {
-		t.Error(err)
-	}
-}
-
-// shutdown expects, with all scenarios, that no goroutine is left.
-func shutdown(t *testing.T) {
-	remove := func(t *testing.T, p *podInformer, r cache.ResourceEventHandlerRegistration) {
-		t.Helper()
-		if err := p.RemoveEventHandler(r); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Run("no-context", func(t *testing.T) {
-		p := newPodInformer(t, time.Second)
-		r := handle(t, p, nothing())
-		p.sync(t)
-		p.end()
-		remove(t, p, r)
-	})
-	t.Run("no-context-later", func(t *testing.T) {
-		p := newPodInformer(t, time.Second)
-		p.sync(t)
-		remove(t, p, handle(t, p, nothing()))
-	})
-	t.Run("no-run", func(t *testing.T) {
-		handle(t, newPodInformer(t, time.Second), nothing())
-	})
 }

@@ -182,32 +182,6 @@ func TestPanicsOfManyHandlers(t *testing.T) {
 	e.backAt(t, baseline)
 }
 
-// stuck is a handler that blocks in each call until it is let go.
-type stuck struct {
-	called, gone chan struct{}
-	letGo        func()
-	once         sync.Once
-}
-
-// newStuck returns a handler that is let go when the test ends, if not before.
-func newStuck(t *testing.T) *stuck {
-	t.Helper()
-	s := &stuck{called: make(chan struct{})}
-	gone := make(chan struct{})
-	s.gone, s.letGo = gone, sync.OnceFunc(func() { close(gone) })
-	t.Cleanup(s.letGo)
-	return s
-}
-
-func (s *stuck) block() {
-	s.once.Do(func() { close(s.called) })
-	<-s.gone
-}
-
-func (s *stuck) OnAdd(any, bool)   { s.block() }
-func (s *stuck) OnUpdate(_, _ any) { s.block() }
-func (s *stuck) OnDelete(any)      { s.block() }
-
 // TestABlockedHandlerDelaysItsInformerOnly blocks a handler for ever, until its queue is full and its
 // watch waits. Informers of other resources start, deliver and stop; a new one of the same
 // resource, too.
@@ -217,7 +191,7 @@ func TestABlockedHandlerDelaysItsInformerOnly(t *testing.T) {
 	e.fill("configmaps", 1)
 	baseline := e.held()
 
-	blocked, h := e.ForResource(pods()).Informer(), newStuck(t)
+	blocked, h := e.ForResource(pods()).Informer(), newBlocking(t)
 	handle(t, blocked, h)
 	e.Start(e.stop) // its first list cannot end
 	wait(t, "the handler is called", h.called)
@@ -264,7 +238,7 @@ func TestABlockedHandlerDelaysItsInformerOnly(t *testing.T) {
 // blocks, until the handler is removed.
 func TestRemovalOfABlockedHandlerFreesItsInformer(t *testing.T) {
 	e := newEndurance(t, informer.Options{QueueLimit: 4})
-	i, h := e.ForResource(pods()).Informer(), newStuck(t)
+	i, h := e.ForResource(pods()).Informer(), newBlocking(t)
 	r := handle(t, i, h)
 	var seen recorder
 	handle(t, i, &seen)

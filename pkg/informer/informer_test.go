@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -170,20 +169,6 @@ func TestEventsAndLister(t *testing.T) {
 	}
 }
 
-// TestDeletionFoundByAReconcile: the history between is lost.
-func TestDeletionFoundByAReconcile(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("configmaps", "a", "one", nil)
-	api.put("configmaps", "a", "two", nil)
-	factory, start := newFactory(t, api, informer.Options{})
-	var seen recorder
-	handle(t, factory.ForResource(configs()).Informer(), &seen)
-	start()
-	seen.wants(t, "add one true", "add two true")
-	api.lose("configmaps", "a", "one")
-	seen.wants(t, "add one true", "add two true", "lost a/one")
-}
-
 func TestSecretsInClearAndMetadata(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("secrets", "a", "one", map[string]any{"data": map[string]any{"password": "aHVudGVyMg=="}})
@@ -224,38 +209,6 @@ func TestStopAndComeBack(t *testing.T) {
 	}
 }
 
-func TestIndexersTransformAndTyped(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n1"}})
-	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, cache.Indexers{})
-	must(t, err)
-	if err := i.SetTransform(func(o any) (any, error) {
-		o.(*corev1.Pod).Labels = map[string]string{"seen": "yes"} //nolint:forcetypeassert // a panic is reported
-		return o, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); i.RunWithContext(ctx) }()
-	defer func() { cancel(); <-ended }()
-	eventually(t, "synced", i.HasSynced)
-	byNode := func(o any) ([]string, error) { return []string{o.(*corev1.Pod).Spec.NodeName}, nil } //nolint:forcetypeassert // a panic is reported
-	must(t, i.AddIndexers(cache.Indexers{"node": byNode}))
-	found := func(node string) bool {
-		all, err := i.GetIndexer().ByIndex("node", node)
-		return err == nil && len(all) == 1 && all[0].(*corev1.Pod).Labels["seen"] == "yes" //nolint:forcetypeassert // a panic fails the test, too
-	}
-	if !found("n1") {
-		t.Error("the index has no Pod of n1")
-	}
-	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n2"}})
-	eventually(t, "the Pod is on n2", func() bool { return found("n2") && !found("n1") })
-	if err := i.AddIndexers(cache.Indexers{"node": byNode}); err == nil {
-		t.Error("two indices have one name")
-	}
-}
-
 func TestResync(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", nil)
@@ -264,34 +217,6 @@ func TestResync(t *testing.T) {
 	handle(t, factory.ForResource(pods()).Informer(), &seen)
 	start()
 	eventually(t, "an update without a change", func() bool { return strings.HasPrefix(seen.String(), "add one true, update one") })
-}
-
-func TestWatchErrorHandler(t *testing.T) {
-	api := newFakeAPI(t)
-	api.denySecrets()
-	factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	errs := make(chan error, 10)
-	if err := factory.ForResource(secrets()).Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
-		select {
-		case errs <- err:
-		default:
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	factory.Start(stop)
-	defer factory.Shutdown()
-	defer close(stop)
-	select {
-	case err := <-errs:
-		if !strings.Contains(err.Error(), "forbidden") {
-			t.Errorf("error %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("no error was reported")
-	}
 }
 
 // gadget is the Go type of a custom resource. Its schema may have a text where the type has a duration.

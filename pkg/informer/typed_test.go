@@ -6,23 +6,19 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/informer"
-	"github.com/informd/informd/pkg/informer/informertest"
 )
 
 func TestExampleOfAnotherResource(t *testing.T) {
@@ -97,45 +93,5 @@ func TestObjectOfAnotherKind(t *testing.T) {
 	seen.wants(t, "add good false")
 	if keys := p.GetStore().ListKeys(); len(keys) != 1 || keys[0] != "a/good" {
 		t.Errorf("the store has %q", keys)
-	}
-}
-
-// TestWatchErrorKeepsItsType: a program can ask what the API server answered.
-func TestWatchErrorKeepsItsType(t *testing.T) {
-	for name, c := range map[string]struct {
-		code int
-		is   func(error) bool
-	}{
-		"unauthorized":      {http.StatusUnauthorized, apierrors.IsUnauthorized},
-		"unavailable":       {http.StatusServiceUnavailable, apierrors.IsServiceUnavailable},
-		"too many requests": {http.StatusTooManyRequests, apierrors.IsTooManyRequests},
-		"forbidden":         {http.StatusForbidden, apierrors.IsForbidden},
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			of := schema.GroupResource{Resource: "pods"}
-			api.Inject(informertest.Fault{Verb: informertest.List, Resource: of, Code: c.code})
-			i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, nil)
-			must(t, err)
-			p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
-			errs := make(chan error, 1)
-			if err := p.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
-				select {
-				case errs <- err:
-				default:
-				}
-			}); err != nil {
-				t.Fatal(err)
-			}
-			p.start(t)
-			select {
-			case err := <-errs:
-				if !c.is(err) {
-					t.Errorf("error %#v", err)
-				}
-			case <-time.After(patience):
-				t.Error("no error was reported")
-			}
-		})
 	}
 }

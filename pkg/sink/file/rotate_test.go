@@ -3,7 +3,6 @@ package file_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -323,24 +322,5 @@ func TestEveryWriteIsSynced(t *testing.T) {
 		if dirty != 0 {
 			t.Errorf("%d bytes were acknowledged without a sync", dirty)
 		}
-	}
-}
-
-func BenchmarkWrite(b *testing.B) {
-	for _, size := range []int{1, 10, 100, 500} {
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
-			events := sinktest.Big(size, 8500) // as large as a Pod
-			c := &file.Config{Path: filepath.Join(b.TempDir(), "events.ndjson"), MaxBytes: 100 * sink.MiB, MaxFiles: 2}
-			s, err := c.Open(b.Context(), sink.Env{Logger: slog.New(slog.DiscardHandler)})
-			must(b, err)
-			b.SetBytes(int64(len(lines(events))))
-			for b.Loop() {
-				if _, err := s.Write(b.Context(), events); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "events/s")
-			must(b, s.Close(b.Context()))
-		})
 	}
 }

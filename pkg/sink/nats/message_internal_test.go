@@ -3,9 +3,7 @@ package nats
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,24 +40,5 @@ func TestFormats(t *testing.T) {
 		if diff := cmp.Diff(want, raw.Header); diff != "" {
 			t.Errorf("%s: raw headers (-want +got):\n%s", e.ID, diff)
 		}
-	}
-}
-
-// BenchmarkMessage is what the message of one event costs, its 5 KB of data aside.
-func BenchmarkMessage(b *testing.B) {
-	e := event.Event{
-		ID: "3f0f5a4e-1111-4222-8333-000000000001:1234567", Op: event.Modified, Time: time.Now(),
-		Cluster: "prod-eu1", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod",
-		Namespace: "shop", Name: "web-5d4f8c7b9-x2x4z", UID: "3f0f5a4e-1111-4222-8333-000000000001",
-		ResourceVersion: 1234567, PrevResourceVersion: 1234500, Ordinal: 7,
-		Data: []byte(`{"object":{"spec":"` + strings.Repeat("x", 5<<10) + `"}}`),
-	}
-	for _, format := range []Format{CloudEvents, Binary} {
-		b.Run(string(format), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				form{"k8s", format}.message(&e)
-			}
-		})
 	}
 }

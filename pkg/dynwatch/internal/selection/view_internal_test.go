@@ -106,22 +106,6 @@ func (s *selecting) change(tb testing.TB, i int, on bool) {
 	}
 }
 
-// BenchmarkNamespaceEvent is what a Namespace event costs all targets together.
-func BenchmarkNamespaceEvent(b *testing.B) {
-	b.Run("other labels", func(b *testing.B) {
-		s := newSelecting(b, manySelecting)
-		for b.Loop() {
-			s.change(b, 1, false)
-		}
-	})
-	b.Run("flips", func(b *testing.B) {
-		s := newSelecting(b, manySelecting)
-		for on := false; b.Loop(); on = !on {
-			s.change(b, 2, on)
-		}
-	})
-}
-
 // TestCostOfANamespaceEvent: what 300 targets allocate for an event of one of 10,000
 // namespaces does not grow with the number of namespaces.
 func TestCostOfANamespaceEvent(t *testing.T) {

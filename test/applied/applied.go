@@ -3,6 +3,7 @@
 package applied
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -37,6 +40,25 @@ func Kustomize(t *testing.T, dir string) (documents [][]byte) {
 		documents = append(documents, text)
 	}
 	return documents
+}
+
+// Restricted holds a Pod to the restricted level of Pod Security, and to a read-only root.
+func Restricted(t *testing.T, name string, metadata *metav1.ObjectMeta, spec *corev1.PodSpec) {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, metadata, spec))
+	if !result.Allowed {
+		t.Errorf("%s: Pod Security restricted: %s: %s", name, result.ForbiddenReason(), result.ForbiddenDetail())
+	}
+	for _, c := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+		if readOnly := c.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+			t.Errorf("%s/%s: the root file system is writable", name, c.Name)
+		}
+	}
 }
 
 // Server is the API server.

@@ -9,70 +9,37 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/test/applied"
 )
 
-// What the restricted level of Pod Security asks, and a read-only root on top.
+// TestPodsAreLockedDown: the restricted level of Pod Security, and what it does not ask for.
 func TestPodsAreLockedDown(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		if len(workloads(d)) == 0 {
 			t.Fatal("nothing makes a pod")
 		}
 		for _, w := range workloads(d) {
-			checkPodSecurity(t, w)
+			applied.Restricted(t, w.name, &metav1.ObjectMeta{Labels: w.labels}, &w.pod)
+			if w.pod.AutomountServiceAccountToken == nil {
+				t.Errorf("%s: does not say whether it gets a token", w.name)
+			}
+			if user := w.pod.SecurityContext.RunAsUser; user == nil || *user == 0 {
+				t.Errorf("%s: may run as root", w.name)
+			}
+			for _, v := range w.pod.Volumes {
+				if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
+					t.Errorf("%s: volume %s can fill the node's disk", w.name, v.Name)
+				}
+			}
 			for _, c := range containers(w.pod) {
-				checkContainerSecurity(t, w.name+"/"+c.Name, c)
+				if s := c.SecurityContext; s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil {
+					t.Errorf("%s/%s: overrides what the pod says about users and seccomp", w.name, c.Name)
+				}
 			}
 		}
 	})
-}
-
-func checkPodSecurity(t *testing.T, w workload) {
-	t.Helper()
-	pod := w.pod
-	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-		t.Errorf("%s: shares a namespace of the host", w.name)
-	}
-	if pod.AutomountServiceAccountToken == nil {
-		t.Errorf("%s: does not say whether it gets a token", w.name)
-	}
-	for _, v := range pod.Volumes {
-		if v.ConfigMap == nil && v.EmptyDir == nil && v.Projected == nil && v.Secret == nil {
-			t.Errorf("%s: volume %s: only configMap, emptyDir, projected and secret are expected here", w.name, v.Name)
-		}
-		if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
-			t.Errorf("%s: volume %s can fill the node's disk", w.name, v.Name)
-		}
-	}
-	s := pod.SecurityContext
-	if s == nil {
-		t.Fatalf("%s: no security context", w.name)
-	}
-	if s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 {
-		t.Errorf("%s: may run as root", w.name)
-	}
-	if s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("%s: seccomp profile is not RuntimeDefault", w.name)
-	}
-}
-
-func checkContainerSecurity(t *testing.T, name string, c corev1.Container) {
-	t.Helper()
-	s := c.SecurityContext
-	if s == nil {
-		t.Fatalf("%s: no security context", name)
-	}
-	if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
-		t.Errorf("%s: may escalate privileges", name)
-	}
-	if s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-		t.Errorf("%s: root file system is writable", name)
-	}
-	if s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
-		t.Errorf("%s: capabilities are not exactly drop ALL", name)
-	}
-	if s.Privileged != nil || s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil || s.ProcMount != nil {
-		t.Errorf("%s: overrides what the pod says about users and seccomp", name)
-	}
 }
 
 // A container without a memory limit takes its neighbours with it; a Go program

@@ -17,11 +17,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/rbac"
+	"github.com/informd/informd/test/applied"
 )
 
 func TestLint(t *testing.T) {
@@ -116,17 +115,8 @@ func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
 // checkSecurity holds the Pods to the restricted level of Pod Security, and to a read-only root.
 func checkSecurity(t *testing.T, s *appsv1.StatefulSet) {
 	t.Helper()
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	must(t, err)
-	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-	result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec))
-	if !result.Allowed {
-		t.Errorf("Pod Security restricted: %s: %s", result.ForbiddenReason(), result.ForbiddenDetail())
-	}
+	applied.Restricted(t, s.Name, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec)
 	c := container(t, s)
-	if readOnly := c.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
-		t.Error("the root file system is writable")
-	}
 	if !strings.Contains(c.Image, "@sha256:") && strings.HasSuffix(c.Image, ":latest") {
 		t.Errorf("image %s", c.Image)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -36,8 +35,7 @@ func TestKafkaConformance(t *testing.T) {
 }
 
 func kafkaDestination(cluster *kafkaserver.Cluster, topic string) *sinktest.Destination {
-	broker, frozen := cluster.Broker(1), false
-	return &sinktest.Destination{
+	d := &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
 			s, err := kafkaConfig(t, cluster, topic, nil).Open(t.Context(), sinktest.Env(t))
@@ -54,28 +52,8 @@ func kafkaDestination(cluster *kafkaserver.Cluster, topic string) *sinktest.Dest
 			}
 			return all
 		},
-		Break: func(t *testing.T, _ int) {
-			t.Helper()
-			must(t, broker.Kill())
-		},
-		Stall: func(t *testing.T) {
-			t.Helper()
-			frozen = true
-			must(t, broker.Freeze())
-		},
-		Heal: func(t *testing.T) {
-			t.Helper()
-			if frozen {
-				frozen = false
-				must(t, broker.Thaw())
-				return
-			}
-			must(t, broker.Start(t.Context()))
-		},
-		Poison: func(*testing.T) event.Event {
-			e := sinktest.Big(1, maxPayload)[0]
-			e.ID, e.Name, e.UID = "uid-poison:1", "poison", "uid-poison"
-			return e
-		},
+		Poison: tooLarge,
 	}
+	faultsOf(d, cluster.Broker(1).Process, func(*testing.T) {})
+	return d
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/test/cluster/proc"
 	"github.com/informd/informd/test/natsserver"
 )
 
@@ -48,8 +49,7 @@ func clientGoroutines() []goleak.Option {
 }
 
 func destination(server *natsserver.Server, change func(c *nats.Config), received func(t *testing.T) []sinktest.Record) *sinktest.Destination {
-	frozen := false
-	return &sinktest.Destination{
+	d := &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
 			s, err := config(t, server.URL(), change).Open(t.Context(), sinktest.Env(t))
@@ -57,33 +57,44 @@ func destination(server *natsserver.Server, change func(c *nats.Config), receive
 			return s
 		},
 		Received: received,
-		Break: func(t *testing.T, _ int) {
-			t.Helper()
-			// A server of core NATS has read what it acknowledged, no more: it must
-			// have passed it on before it dies.
-			received(t)
-			must(t, server.Kill())
-		},
-		Stall: func(t *testing.T) {
-			t.Helper()
-			frozen = true
-			must(t, server.Freeze())
-		},
-		Heal: func(t *testing.T) {
-			t.Helper()
-			if frozen {
-				frozen = false
-				must(t, server.Thaw())
-				return
-			}
-			must(t, server.Start(t.Context()))
-			received(t) // also waits until the test's own subscriber is back
-		},
-		Poison: func(*testing.T) event.Event {
-			e := sinktest.Big(1, maxPayload)[0]
-			e.ID, e.Name, e.UID = "uid-poison:1", "poison", "uid-poison"
-			return e
-		},
+		Poison:   tooLarge,
+	}
+	// A server of core NATS has read what it acknowledged, no more: it must have passed it on before it dies. It
+	// is back when the test's own subscriber is.
+	faultsOf(d, server.Process, func(t *testing.T) { t.Helper(); received(t) })
+	return d
+}
+
+// tooLarge is an event that no server of the tests takes.
+func tooLarge(*testing.T) event.Event {
+	e := sinktest.Big(1, maxPayload)[0]
+	e.ID, e.Name, e.UID = "uid-poison:1", "poison", "uid-poison"
+	return e
+}
+
+// faultsOf breaks a destination by killing its server, and stalls it by freezing it. Around its absence, the test may
+// have something to wait for.
+func faultsOf(d *sinktest.Destination, server *proc.Process, wait func(t *testing.T)) {
+	frozen := false
+	d.Break = func(t *testing.T, _ int) {
+		t.Helper()
+		wait(t)
+		must(t, server.Kill())
+	}
+	d.Stall = func(t *testing.T) {
+		t.Helper()
+		frozen = true
+		must(t, server.Freeze())
+	}
+	d.Heal = func(t *testing.T) {
+		t.Helper()
+		if frozen {
+			frozen = false
+			must(t, server.Thaw())
+			return
+		}
+		must(t, server.Start(t.Context()))
+		wait(t)
 	}
 }
 

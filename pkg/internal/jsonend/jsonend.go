@@ -1,8 +1,9 @@
-// Package jsonend finds the ends of values in JSON without white space outside of strings,
-// without decoding it, and decodes and writes strings. For other input the ends are undefined, or
-// [None], but in bounds: the package checks the bounds, not the grammar.
+// Package jsonend finds the ends of values in JSON. A [Scanner] checks the grammar in one pass over the
+// bytes, and notes what to drop; it decodes nothing but the keys that its callers look at. The functions
+// are for JSON that was checked, without white space outside of strings, and decode and write strings:
+// for other input the ends are undefined, or [None], but in bounds.
 //
-// It imports the standard library only, has no state and is safe for concurrent use.
+// It imports the standard library only. The functions have no state and are safe for concurrent use.
 package jsonend
 
 import (
@@ -13,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// None is the end of what has none in the data.
+// None is the end of what has none in the data, and what a [Scanner] returns after a fault.
 const None = -1
 
 // One byte of a word for each of eight bytes of text.

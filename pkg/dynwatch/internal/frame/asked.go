@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/internal/jsonend"
-	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // maxOwner bounds the texts of a controller, in bytes. They are kept for as long as the
@@ -95,7 +94,7 @@ func (p *pass) entries(i int, members []string, take func(entry) bool) (end int,
 		var e entry
 		end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
 			end := p.Value(value, 4)
-			if k := slices.Index(members, string(key)); k >= 0 && end != jsonscan.None {
+			if k := slices.Index(members, string(key)); k >= 0 && end != jsonend.None {
 				sound = sound && e[k] == nil
 				e[k] = p.Data[value:end]
 			}

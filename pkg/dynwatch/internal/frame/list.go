@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/informd/informd/pkg/internal/jsonend"
-	"github.com/informd/informd/pkg/internal/jsonscan"
 )
 
 // ListMeta is a list's own metadata.
@@ -170,7 +169,7 @@ func (l *listReader) key() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := jsonscan.Scanner{Data: raw}
+	s := jsonend.Scanner{Data: raw}
 	key := string(s.Decoded(0))
 	l.window.consume(len(raw))
 	if c, err = l.peek(); err != nil {
@@ -191,7 +190,7 @@ func (l *listReader) value() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := jsonscan.Scanner{Data: raw}
+	s := jsonend.Scanner{Data: raw}
 	if end := s.Value(0, 0); end != len(raw) {
 		s.Fail(end, "a value is malformed")
 		return nil, l.malformed(s.Fault)
@@ -333,7 +332,7 @@ func (n *Normaliser) normaliseFirst(data []byte, m *Memory) (o Object, size int)
 		}
 	}()
 	end := p.run(0)
-	if end == jsonscan.None {
+	if end == jsonend.None {
 		return Object{}, 0
 	}
 	o, bad := n.finish(p, data[:end], 0, end, m)

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Object is one normalised object. Its strings share one allocation, of a watch or a list
@@ -82,7 +82,7 @@ func (n *Normaliser) NormaliseInto(m *Memory, raw []byte) (o Object, err error) 
 	}()
 	from := p.Skip(0)
 	end := p.run(from)
-	if end != jsonscan.None {
+	if end != jsonend.None {
 		if behind := p.Skip(end); behind < len(raw) {
 			end = p.Fail(behind, "bytes follow the object")
 		}
@@ -121,7 +121,7 @@ func (n *Normaliser) end(p *pass) {
 	if cap(edits) > usual {
 		edits = nil
 	}
-	*p = pass{Scanner: jsonscan.Scanner{Edits: edits}, buffers: p.buffers.kept()}
+	*p = pass{Scanner: jsonend.Scanner{Edits: edits}, buffers: p.buffers.kept()}
 	n.passes.Put(p)
 }
 
@@ -129,7 +129,7 @@ func (n *Normaliser) end(p *pass) {
 // is what a report about it shows. It is written into m, or, if that is nil, has memory
 // of its own.
 func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Object, *Malformed) {
-	if end == jsonscan.None {
+	if end == jsonend.None {
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
 	p.complete()
@@ -179,7 +179,7 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 
 // render appends the object to dst: what is not in the prefix is p.data[from:end], with
 // its edits left out.
-func (n *Normaliser) render(dst []byte, p *pass, edits []jsonscan.Edit, from, end int) []byte {
+func (n *Normaliser) render(dst []byte, p *pass, edits []jsonend.Edit, from, end int) []byte {
 	dst = append(dst, n.prefix...)
 	for _, e := range edits {
 		dst = append(dst, p.Data[from:e.From]...)

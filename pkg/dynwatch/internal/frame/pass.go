@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/informd/informd/pkg/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // lastApplied is the annotation that is cut out: it holds the object once more.
@@ -31,7 +31,7 @@ const (
 
 // pass is one way through one object: the scanner, and what it met.
 type pass struct {
-	jsonscan.Scanner
+	jsonend.Scanner
 	// exact says that nothing of metadata is cut out, and that apiVersion and kind are read.
 	exact bool
 	// shape is what the object is brought into, nil for none, in the buffers.
@@ -98,7 +98,7 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 // typeMember reads the apiVersion or the kind of an exact object.
 func (p *pass) typeMember(i int, field *[]byte) int {
 	end := p.Value(i, 1)
-	if p.exact && end != jsonscan.None && p.Data[i] == '"' {
+	if p.exact && end != jsonend.None && p.Data[i] == '"' {
 		*field = p.Decoded(i)
 	}
 	return end
@@ -152,7 +152,7 @@ func (p *pass) opens(i int, c byte) bool { return i < len(p.Data) && p.Data[i] =
 func (p *pass) identity(i int, field *[]byte, refusal string) int {
 	end := p.Value(i, 2)
 	switch {
-	case end == jsonscan.None:
+	case end == jsonend.None:
 	case p.Data[i] != '"':
 		p.refuse(refusal)
 	case *field == nil:

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // maxFrame bounds one watch frame. No object that the API server takes comes close: etcd refuses
@@ -94,7 +94,7 @@ func (s *stream) next() error {
 	}
 	f := s.frames.frame(line, &now.memory)
 	switch {
-	case err != nil && (f.err != nil || f.end == jsonscan.None):
+	case err != nil && (f.err != nil || f.end == jsonend.None):
 		return err // the line has no end
 	case f.err != nil:
 		return f.err
@@ -134,7 +134,7 @@ func (s *stream) another() bool {
 // event that is being read.
 func (s *stream) take(f watchFrame, line []byte) {
 	n := f.end
-	if n == jsonscan.None {
+	if n == jsonend.None {
 		n = len(line)
 	}
 	s.window.consume(n)

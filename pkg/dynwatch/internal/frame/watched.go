@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and
@@ -53,12 +53,12 @@ func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end i
 	defer n.end(p)
 	defer func() {
 		if fault := recover(); fault != nil {
-			w, end = Watched{Err: crashed(fault, len(data)-from)}, jsonscan.None
+			w, end = Watched{Err: crashed(fault, len(data)-from)}, jsonend.None
 		}
 	}()
 	end = p.run(from)
 	raw := data[from:]
-	if end != jsonscan.None {
+	if end != jsonend.None {
 		raw = data[from:end]
 	}
 	o, bad := n.finish(p, raw, from, end, m)
@@ -71,7 +71,7 @@ func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int) {
 	p := n.begin(data)
 	defer n.end(p)
 	end = p.run(from)
-	if end == jsonscan.None {
+	if end == jsonend.None {
 		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end
 	}
 	if p.reason != "" && p.resourceVersion != 0 {

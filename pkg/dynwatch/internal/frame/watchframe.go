@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/internal/jsonscan"
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // watchFrame is one frame of a watch, as far as it could be read.
@@ -32,7 +32,7 @@ func (n *Normaliser) frame(data []byte, m *Memory) watchFrame {
 		return n.anyFrame(data, m)
 	}
 	f := n.content(kind, data, from, m)
-	if f.err != nil || f.end == jsonscan.None {
+	if f.err != nil || f.end == jsonend.None {
 		return f
 	}
 	if f.end == len(data) || data[f.end] != '}' {
@@ -95,8 +95,8 @@ func (n *Normaliser) content(kind, data []byte, from int, m *Memory) watchFrame 
 		return f
 	case watch.Error:
 		f.kind = watch.Error
-		s := jsonscan.Scanner{Data: data}
-		if f.end = s.Value(from, 0); f.end == jsonscan.None {
+		s := jsonend.Scanner{Data: data}
+		if f.end = s.Value(from, 0); f.end == jsonend.None {
 			f.err = fmt.Errorf("read watch frame: the error is invalid JSON: %s at byte %d", s.Fault, s.At)
 			return f
 		}

@@ -1,12 +1,9 @@
-package jsonscan
+package jsonend
 
 import "unicode/utf8"
 
 // maxDepth is how deep objects and arrays may nest, as in encoding/json.
 const maxDepth = 10_000
-
-// None is the index that a scanner's methods return after a fault.
-const None = -1
 
 // Edit drops Data[From:To].
 type Edit struct{ From, To int }

@@ -1,15 +1,9 @@
-package jsonscan
+package jsonend
 
 import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
-)
-
-// One byte of a word for each of eight bytes of text.
-const (
-	ones  = 0x0101010101010101
-	highs = 0x80 * ones
 )
 
 // marks sets the high bit of each of the eight bytes at data[i] that is not plain text

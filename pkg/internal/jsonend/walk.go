@@ -1,6 +1,4 @@
-package jsonscan
-
-import "github.com/informd/informd/pkg/internal/jsonend"
+package jsonend
 
 // visitor checks one member's value, which begins at value, and returns the index
 // behind it and whether the member is to be dropped.
@@ -87,10 +85,10 @@ func (s *Scanner) elements(i, depth int, visit func(i int) (end int)) int {
 // Decoded returns the text of the string whose opening quote is at i, which was
 // checked before. It aliases data if the string has no escapes.
 func (s *Scanner) Decoded(i int) []byte {
-	end, escapes := jsonend.Text(s.Data, i)
+	end, escapes := Text(s.Data, i)
 	if !escapes {
 		return s.Data[i+1 : end-1]
 	}
-	text, _ := jsonend.Decode(s.Data[i:end])
+	text, _ := Decode(s.Data[i:end])
 	return text
 }

@@ -88,11 +88,6 @@ func (o *operator) Verify(context.Context) ([]admin.Verdict, error) {
 	return nil, nil
 }
 
-func (o *operator) VerifySink(context.Context, string) (admin.SinkVerdict, error) {
-	o.asked++
-	return admin.SinkVerdict{}, nil
-}
-
 // operations are the requests that change something or show objects.
 func operations() []string {
 	return []string{

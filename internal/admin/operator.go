@@ -24,9 +24,6 @@ type Operator interface { //nolint:interfacebloat // parts of it would have no o
 	Reload(ctx context.Context) (Reload, error)
 	// Verify compares every target with the cluster.
 	Verify(ctx context.Context) ([]Verdict, error)
-	// VerifySink compares what the destination of a sink holds with what the targets have
-	// announced.
-	VerifySink(ctx context.Context, sink string) (SinkVerdict, error)
 	// Rewind moves the cursor of a sink back to the first event since then. It returns when
 	// the cursor has moved, which may be long before the sink delivers.
 	Rewind(ctx context.Context, sink string, since time.Time) (Rewind, error)
@@ -51,38 +48,6 @@ type Operator interface { //nolint:interfacebloat // parts of it would have no o
 	EachGap(ctx context.Context, take func(json.RawMessage) error) error
 	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
 	Tail(wants *tail.Wants) (*tail.Reader, error)
-}
-
-// SinkVerdict is the outcome of comparing the destination of a sink.
-type SinkVerdict struct {
-	Sink string `json:"sink"`
-	// Objects is how many the destination holds as existing.
-	Objects int `json:"objects"`
-	// Divergences counts the objects that differ; Examples are some of them.
-	Divergences int              `json:"divergences"`
-	Examples    []SinkDivergence `json:"examples,omitempty"`
-	// Note says what was not compared.
-	Note string `json:"note,omitempty"`
-	// Error says why not every target could be compared.
-	Error string `json:"error,omitempty"`
-}
-
-// SinkDivergence is an object of which a destination holds something else.
-type SinkDivergence struct {
-	Object  string `json:"object"`
-	Problem string `json:"problem"`
-	// Held is what the destination holds, Announced what informd has announced and what
-	// exists; absent is none.
-	Held      *ObjectState `json:"held,omitempty"`
-	Announced *ObjectState `json:"announced,omitempty"`
-}
-
-// ObjectState is a state of an object, or its deletion.
-type ObjectState struct {
-	UID             string `json:"uid"`
-	Epoch           uint64 `json:"epoch,omitempty"`
-	ResourceVersion uint64 `json:"resourceVersion,string"`
-	Deleted         bool   `json:"deleted,omitempty"`
 }
 
 // ErrUnknown says that what was asked for is not there.
@@ -295,10 +260,6 @@ func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
-	if sink := r.FormValue("sink"); sink != "" {
-		verdict, err := s.options.Operator.VerifySink(r.Context(), sink)
-		return writeJSON(w, verdict, err)
-	}
 	verdicts, err := s.options.Operator.Verify(r.Context())
 	return writeJSON(w, verdicts, err)
 }

@@ -3,7 +3,6 @@ package sinks_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -360,25 +359,6 @@ func TestNATSObservedAgain(t *testing.T) {
 			sinktest.Deliver(t, open(t, options), again[at:min(at+5, len(again))])
 		}
 		wantOnce(t, js, events)
-	}
-}
-
-// TestNATSHolds reads back the last event of each object, of a stream with several of each.
-func TestNATSHolds(t *testing.T) {
-	server := startServer(t)
-	options := config(t, server.URL(), useJetStream)
-	events := busy(3000) // of 300 objects
-	sinktest.Deliver(t, open(t, options), events)
-	want := map[string]string{}
-	for i := range events {
-		want[events[i].Name] = events[i].ID
-	}
-	got := map[string]string{}
-	if err := options.Holds(t.Context(), sinktest.Env(t), func(e event.Event) error {
-		got[e.Name] = e.ID
-		return nil
-	}); err != nil || !maps.Equal(got, want) {
-		t.Errorf("%d objects, %v; want the last event of each of %d", len(got), err, len(want))
 	}
 }
 

@@ -137,8 +137,6 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.listAgain(ctx)
 		case request := <-t.resnapshots():
 			err = t.beginResnapshot(ctx, request)
-		case answer := <-t.questions():
-			answer(t)
 		}
 		if err == nil {
 			err = t.betweenFrames(ctx)
@@ -248,12 +246,4 @@ func (t *Target) progressBy(w *frame.Watched) {
 	default:
 		t.progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Lag)
 	}
-}
-
-// questions is where inquiries come from; never, while the log lacks events.
-func (t *Target) questions() <-chan func(*Target) {
-	if t.Pending() {
-		return nil
-	}
-	return t.Inquiries
 }

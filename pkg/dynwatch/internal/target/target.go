@@ -43,8 +43,8 @@ type Options struct {
 }
 
 // Target is one resource, in all namespaces or in one, and the loop that keeps its events coming.
-// Status, Shape and Reshape may be used by any goroutine at any time, Resnapshots, Audits.Requests and
-// Inquiries while the loop runs; all else belongs to the goroutine of Run.
+// Status, Shape and Reshape may be used by any goroutine at any time, Resnapshots and Audits.Requests
+// while the loop runs; all else belongs to the goroutine of Run.
 type Target struct {
 	Options
 	// Writer writes index and log.
@@ -110,8 +110,6 @@ type Target struct {
 	Resnapshots chan ResnapshotRequest
 	resnapshot  *resnapshot
 	again       *time.Timer
-	// Inquiries are functions that the loop calls while the log has all events of the index.
-	Inquiries chan func(*Target)
 
 	// reviewed is when it was asked last which permissions are missing.
 	reviewed time.Time
@@ -128,7 +126,7 @@ func New(o Options) *Target {
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
 		failures: listwatch.Failures{After: o.Timing.Failing}, rejections: make(map[string]uint64),
 		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
-		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), Inquiries: make(chan func(*Target)), state: waiting{},
+		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), state: waiting{},
 	}
 	t.again.Stop()
 	t.Writer = emit.New(emit.Options{

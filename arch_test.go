@@ -102,14 +102,11 @@ func arrows() map[string]arrow {
 		"pkg/event":     {only: ours("pkg/event", "pkg/internal")},
 		"pkg/internal":  {only: ours("pkg/internal", "pkg/fieldpath", "internal/search")},
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
-		"pkg/journal": {
-			except: ours("pkg/journal/journaltest"),
-			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/display", "internal/private"),
-		},
+		"pkg/journal":    {only: ours("pkg/journal", "pkg/event", "pkg/internal", "internal/display", "internal/private")},
 		"pkg/connection": {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
 		"pkg/dynwatch": {
 			// Of the journal, it needs the contract of the log only.
-			never: append(ours("pkg/sink", "pkg/journal/journaltest", "cmd"),
+			never: append(ours("pkg/sink", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
 		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "pkg/internal")},

@@ -13,7 +13,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -58,7 +57,7 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 // TestDeclareToASinkWithoutGaps: a sink that gets no gap events counts as informed of its new
 // destination. Otherwise the re-snapshot behind the gap event never begins.
 func TestDeclareToASinkWithoutGaps(t *testing.T) {
-	o := operatorOf(t, journaltest.Open(t).DeadLetters("out"), func(_ context.Context, batch []event.Event) (int, error) {
+	o := operatorOf(t, emptyJournal(t).DeadLetters("out"), func(_ context.Context, batch []event.Event) (int, error) {
 		return len(batch), nil
 	}, deliver.Match{Control: []event.Op{}})
 	p := o.daemon.pipeline.Load()
@@ -71,7 +70,7 @@ func TestDeclareToASinkWithoutGaps(t *testing.T) {
 // newCursor opens the cursor of the sink bus in a new journal.
 func newCursor(t *testing.T) *journal.Cursor {
 	t.Helper()
-	c, err := journaltest.Open(t).Open("bus", journal.FromNow)
+	c, err := emptyJournal(t).Open("bus", journal.FromNow)
 	must(t, err)
 	return c
 }

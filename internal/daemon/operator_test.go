@@ -17,7 +17,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -27,6 +26,15 @@ func must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// emptyJournal opens an empty journal in a directory of the test, until the test ends.
+func emptyJournal(t *testing.T) *journal.Journal {
+	t.Helper()
+	j, err := journal.OpenTemporary(t.TempDir(), journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	t.Cleanup(func() { _ = j.Close() }) // the test may have closed it
+	return j
 }
 
 // writeFunc is a sink that only writes.
@@ -40,7 +48,7 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 	t.Helper()
 	route := deliver.NewRoute(only, true)
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	j := journaltest.Open(t)
+	j := emptyJournal(t)
 	p := &pipeline{
 		logger: logger, config: &config.Config{}, store: &clusterJournal{Journal: j},
 		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
@@ -83,7 +91,7 @@ func letterOf(number uint64, size int) []byte {
 // filled returns a box with n dead letters.
 func filled(t *testing.T, n uint64) deliver.Box {
 	t.Helper()
-	box := journaltest.Open(t).DeadLetters("out")
+	box := emptyJournal(t).DeadLetters("out")
 	for number := range n {
 		must(t, box.Put(t.Context(), letterOf(number+1, 10)))
 	}

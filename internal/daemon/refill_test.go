@@ -18,7 +18,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -71,7 +70,7 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	log := journaltest.Open(t)
+	log := emptyJournal(t)
 	manager, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: forbidding{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // TestJournalUsableBeforeItIsOpen: the series exists from the start, so that an alert fires
@@ -20,7 +19,7 @@ func TestJournalUsableBeforeItIsOpen(t *testing.T) {
 		t.Errorf("of a follower: %v", values)
 	}
 	d.follower.Store(nil)
-	d.pipeline.Store(&pipeline{store: &clusterJournal{Journal: journaltest.Open(t)}})
+	d.pipeline.Store(&pipeline{store: &clusterJournal{Journal: emptyJournal(t)}})
 	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
 		t.Errorf("with an open journal: %v", values)
 	}

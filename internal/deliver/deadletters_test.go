@@ -14,7 +14,6 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // letter is a line of a dead-letter file, as a reader would decode it.
@@ -49,7 +48,7 @@ func writeLetter(t *testing.T, d *deliver.DeadLetters, e event.Event, reason str
 }
 
 func TestDeadLetters(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
+	d := deliver.NewDeadLetters("hook", emptyJournal(t).DeadLetters("hook"))
 	list := events(0, 2)
 	reason := "status 400: \"<bad>\"\n{}\xff"
 	writeLetter(t, d, list[0], reason)
@@ -72,7 +71,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestDeadLettersOfSource(t *testing.T) {
-	d := deliver.NewDeadLetters("source", journaltest.Open(t).DeadLetters("source"))
+	d := deliver.NewDeadLetters("source", emptyJournal(t).DeadLetters("source"))
 	raw := bytes.Repeat([]byte{0xff, '\n'}, 50_000)
 	for _, l := range []deliver.SourceLetter{
 		{Target: "core/pods", Key: "core/pods/a/b", Reason: "cut JSON", Size: len(raw), Raw: raw},
@@ -94,7 +93,7 @@ func TestDeadLettersOfSource(t *testing.T) {
 }
 
 func TestDeadLettersConcurrently(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
+	d := deliver.NewDeadLetters("hook", emptyJournal(t).DeadLetters("hook"))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -119,14 +118,14 @@ func TestDeadLettersErrors(t *testing.T) {
 	e := events(0, 1)[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook")).Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
+	if err := deliver.NewDeadLetters("hook", emptyJournal(t).DeadLetters("hook")).Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Write = %v, want context.Canceled", err)
 	}
 }
 
 // TestLargeDeadLetters: where there is no more space for the event, it is kept without its data.
 func TestLargeDeadLetters(t *testing.T) {
-	d := deliver.NewDeadLetters("one", journaltest.Open(t, journaltest.MaxBytes(64<<20)).DeadLetters("one"))
+	d := deliver.NewDeadLetters("one", emptyJournal(t, maxBytes(64<<20)).DeadLetters("one"))
 	large := event.Event{ID: "uid:1", Op: event.Added, Name: "large", UID: "uid", Data: []byte(`{"object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}`)}
 	for range 5 {
 		writeLetter(t, d, large, "no")

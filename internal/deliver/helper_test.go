@@ -17,7 +17,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -179,11 +178,32 @@ func newRunner(tb testing.TB, j opener, o deliver.Options) *deliver.Runner {
 	return r
 }
 
+// emptyJournal opens an empty journal in a directory of the test, without syncs, until the test ends. Change
+// may adapt its config. In a bubble of synctest, t is that of the bubble.
+func emptyJournal(t testing.TB, change ...func(*journal.Config)) *journal.Journal {
+	t.Helper()
+	c := journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&c)
+	}
+	j, err := journal.OpenTemporary(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() }) // the test may have closed it
+	return j
+}
+
+// maxBytes has emptyJournal set the limit of the journal.
+func maxBytes(n int64) func(*journal.Config) {
+	return func(c *journal.Config) { c.MaxBytes = n }
+}
+
 // newJournal opens an empty journal. A sink "out" gets all events that are appended to it, also before
 // its runner opens its cursor; other new sinks begin with the states of the objects.
 func newJournal(t *testing.T, change ...func(*journal.Config)) realJournal {
 	t.Helper()
-	j := realJournal{journaltest.Open(t, change...)}
+	j := realJournal{emptyJournal(t, change...)}
 	out, err := j.Open("out", journal.FromSnapshot)
 	must(t, err)
 	must(t, out.Close())
@@ -213,7 +233,7 @@ func newRig(t *testing.T, j opener, s *fakeSink, change func(*deliver.Options)) 
 	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
 	o := deliver.Options{
 		Name: "out", Setup: setup(t, s),
-		DeadLetters: deliver.NewDeadLetters("out", journaltest.Open(t).DeadLetters("out")),
+		DeadLetters: deliver.NewDeadLetters("out", emptyJournal(t).DeadLetters("out")),
 		Logger:      slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Registerer:  g.registry,
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -219,7 +218,7 @@ func liveAndDie(t *testing.T, lanes int, r *rand.Rand) {
 // route leaves out, with control records in between.
 func randomJournal(t *testing.T, r *rand.Rand, admits *deliver.Route) (*durable, *witness) {
 	w := &witness{t: t, entries: map[string]journal.Entry{}, arrived: map[string]bool{}}
-	w.letters = deliver.NewDeadLetters("out", journaltest.Open(t).DeadLetters("out"))
+	w.letters = deliver.NewDeadLetters("out", emptyJournal(t).DeadLetters("out"))
 	j := &durable{empty: newJournal(t)}
 	j.onCommit = func(seq uint64) {
 		w.mu.Lock()

@@ -15,7 +15,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -342,7 +341,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 // Otherwise the destination gets its events twice, and a first snapshot starts from its beginning.
 func TestRefusedRewindCancelsNothing(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, release := realJournal{journaltest.Open(t)}, make(chan struct{})
+		j, release := realJournal{emptyJournal(t)}, make(chan struct{})
 		mustAppend(t, j, events(0, 1)) // so that the sink has a first snapshot
 		var writes atomic.Int32
 		s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
@@ -371,7 +370,7 @@ func TestRefusedRewindCancelsNothing(t *testing.T) {
 // TestLettersCanBeReadAndDropped: what was kept comes back as it was, and what is
 // dropped leaves the others.
 func TestLettersCanBeReadAndDropped(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", journaltest.Open(t).DeadLetters("hook"))
+	d := deliver.NewDeadLetters("hook", emptyJournal(t).DeadLetters("hook"))
 	list := events(0, 3)
 	for _, e := range list {
 		writeLetter(t, d, e, "because")

@@ -16,7 +16,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -301,7 +300,7 @@ func TestDeadSinkDoesNotDelayAnother(t *testing.T) {
 		for i := range all { // more than the journal has space for
 			all[i].Name, all[i].Data = fmt.Sprint("pod", i), fmt.Appendf(nil, `{"object":{"data":"%4000d"}}`, i)
 		}
-		j := newJournal(t, journaltest.MaxBytes(1<<20))
+		j := newJournal(t, maxBytes(1<<20))
 		var up atomic.Bool
 		dead, alive := whenUp(&up), &fakeSink{}
 		a := start(t, j, alive, func(o *deliver.Options) { lanes(o); o.Name = "alive" })

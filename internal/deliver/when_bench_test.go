@@ -16,7 +16,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/journaltest"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -95,7 +94,7 @@ func BenchmarkWhen(b *testing.B) {
 				only = []deliver.Match{{When: x}}
 			}
 			route := deliver.NewRoute(only, true)
-			j, out := journaltest.Open(b), &renderer{news: make(chan struct{}, 1)}
+			j, out := emptyJournal(b), &renderer{news: make(chan struct{}, 1)}
 			r := newRunner(b, realJournal{j}, deliver.Options{
 				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 				Setup: deliver.Setup{Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return out, nil }},

@@ -14,7 +14,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/journaltest"
 )
 
 // handled runs Run until the handler has got the event with that op and name, and returns what
@@ -64,7 +63,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		"no API server":     {dynwatch.Options{}, []dynwatch.Resource{things()}, "Kubernetes"},
 		"a log of its own":  {dynwatch.Options{Kubernetes: api.config(), Log: newRecorder()}, []dynwatch.Resource{things()}, "journal.Journal"},
-		"a journal, no key": {dynwatch.Options{Kubernetes: api.config(), Log: journaltest.Open(t)}, []dynwatch.Resource{things()}, "RedactionKey"},
+		"a journal, no key": {dynwatch.Options{Kubernetes: api.config(), Log: diskLog(t, "test")}, []dynwatch.Resource{things()}, "RedactionKey"},
 		"no resources":      {dynwatch.Options{Kubernetes: api.config()}, nil, "at least one resource"},
 		"another cluster":   {dynwatch.Options{Kubernetes: api.config(), Log: diskLog(t, "theirs"), Cluster: "ours", RedactionKey: make([]byte, 32)}, []dynwatch.Resource{things()}, `journal is that of cluster "theirs"`},
 		"no resource name":  {dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{{Group: "example.com"}}, "apply resources"},

@@ -95,7 +95,7 @@ func arrows() map[string]arrow {
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
 		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver",
-			"internal/kubeauth", "internal/page", "internal/rbac", "internal/replica", "internal/tail", "internal/when")
+			"internal/page", "internal/rbac", "internal/replica", "internal/tail", "internal/when")
 	}
 	return map[string]arrow{
 		"internal":      {except: parts(), only: []string{}},

@@ -104,8 +104,8 @@ func obey(now context.Context, signals <-chan os.Signal, stop context.CancelFunc
 	}
 }
 
-// runOn runs a daemon, and another one each time that it has lost the lease of replicas. A daemon reloads its
-// config on SIGHUP.
+// runOn runs a daemon, and another one each time that it has lost the lease of replicas, or that the kubeconfig has
+// changed. A daemon reloads its config on SIGHUP.
 func runOn(ctx, now context.Context, d *daemon.Daemon, o daemon.Options) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -115,7 +115,7 @@ func runOn(ctx, now context.Context, d *daemon.Daemon, o daemon.Options) error {
 		go reloadOn(now, hangups, ended, d)
 		err := d.Run(ctx, now)
 		close(ended)
-		if !errors.Is(err, daemon.ErrLeaseLost) || ctx.Err() != nil {
+		if !errors.Is(err, daemon.ErrLeaseLost) && !errors.Is(err, daemon.ErrKubeconfigChanged) || ctx.Err() != nil {
 			return err
 		}
 		o.Config = d.Config() // the next one reads the file if that has changed

@@ -46,8 +46,8 @@ type Config struct {
 // Kubernetes names the API server that informd watches. Default: in a Pod, its own API
 // server; elsewhere the current context of $KUBECONFIG or ~/.kube/config.
 type Kubernetes struct {
-	// Kubeconfig is the kubeconfig file. informd uses new credentials in it without a
-	// restart.
+	// Kubeconfig is the kubeconfig file. When the credentials in it change, informd starts again
+	// with them by itself; with a memory journal, it needs a restart.
 	Kubeconfig string `yaml:"kubeconfig"`
 	// Context is the context in the kubeconfig. Default: its current context.
 	Context string `yaml:"context"`

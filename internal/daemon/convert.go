@@ -2,85 +2,19 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
-
-// kubernetesConfig finds the API server: the named kubeconfig, else that of the
-// Pod, else $KUBECONFIG or ~/.kube/config.
-func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
-	rules, err := kubeconfigRules(c)
-	if err != nil {
-		return nil, err
-	}
-	if rules == nil {
-		return rest.InClusterConfig()
-	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
-	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with $KUBECONFIG or the key kubernetes.kubeconfig",
-			strings.Join(rules.GetLoadingPrecedence(), " or "))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
-	}
-	return loaded, nil
-}
-
-// kubeconfigRules say which files are the kubeconfig, nil for the Pod's service account.
-func kubeconfigRules(c config.Kubernetes) (*clientcmd.ClientConfigLoadingRules, error) {
-	if c.Kubeconfig == "" && c.Context == "" {
-		_, err := rest.InClusterConfig()
-		if err == nil {
-			return nil, nil //nolint:nilnil // see above
-		}
-		if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, fmt.Errorf("use the Pod's service account: %w", err)
-		}
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
-	if rest, ok := strings.CutPrefix(c.Kubeconfig, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil, fmt.Errorf("find kubernetes.kubeconfig %s: %w", c.Kubeconfig, err)
-		}
-		rules.ExplicitPath = filepath.Join(home, rest)
-	}
-	return rules, nil
-}
-
-// credentialsOf follows the credentials of the kubeconfig, if there is one.
-func credentialsOf(c config.Kubernetes, logger *slog.Logger) (*kubeauth.Credentials, error) {
-	rules, err := kubeconfigRules(c)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	if rules != nil {
-		paths = rules.GetLoadingPrecedence()
-	}
-	return kubeauth.New(func() (*rest.Config, error) { return kubernetesConfig(c) }, paths, logger)
-}
 
 func wanted(c *config.Config) []dynwatch.Resource {
 	all := make([]dynwatch.Resource, len(c.Resources))

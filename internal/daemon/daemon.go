@@ -8,6 +8,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,7 +22,6 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/internal/replica"
 	"github.com/informd/informd/internal/tail"
 )
@@ -45,14 +45,15 @@ type Options struct {
 type Daemon struct {
 	config     *config.Config
 	kubernetes *rest.Config
-	// credentials are those in kubernetes.
-	credentials *kubeauth.Credentials
-	logger      *slog.Logger
-	level       *slog.LevelVar
-	reloads     *reloads
-	stdout      io.Writer
-	registry    *prometheus.Registry
-	admin       *admin.Server
+	// kubeconfig is [kubeconfigSum] when it was read. It is looked at again in each interval.
+	kubeconfig         [sha256.Size]byte
+	kubeconfigInterval time.Duration
+	logger             *slog.Logger
+	level              *slog.LevelVar
+	reloads            *reloads
+	stdout             io.Writer
+	registry           *prometheus.Registry
+	admin              *admin.Server
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
 	tails    tail.Feed
@@ -73,10 +74,10 @@ func New(o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.credentials, err = credentialsOf(o.Config.Kubernetes, d.logger); err != nil {
+	d.kubeconfig, d.kubeconfigInterval = kubeconfigSum(o.Config.Kubernetes), kubeconfigInterval
+	if d.kubernetes, err = kubernetesConfig(o.Config.Kubernetes); err != nil {
 		return nil, err
 	}
-	d.kubernetes = d.credentials.Config()
 	if o.Config.Redaction.KeyFile != "" {
 		if _, err := redactionKey(o.Config); err != nil {
 			return nil, err
@@ -98,26 +99,28 @@ func New(o Options) (*Daemon, error) {
 // Run watches and delivers until ctx ends, then drains: nothing is watched any
 // more, and the sinks have the grace period to take what the journal holds. The
 // end of now cuts that short. Undelivered events in a memory journal are an
-// error.
+// error. With [ErrLeaseLost] and [ErrKubeconfigChanged] the next Daemon continues.
 func (d *Daemon) Run(ctx, now context.Context) error {
-	defer d.followCredentials(ctx)()
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
+	watcher.Go(func() { d.followKubeconfig(watching, end) })
 	if d.reloads.load != nil { // also while another informd leads
 		watcher.Go(func() { d.watchConfig(watching) })
 	}
 	defer watcher.Wait()
 	defer unwatch()
-	p, err := d.start(ctx, now)
-	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
+	p, err := d.start(running, now)
+	if err != nil && running.Err() != nil && context.Cause(now) == nil {
 		d.logger.Info("stopped before the journal opened", "err", err)
-		return nil
+		return changedWhile(ctx, running)
 	}
 	if err != nil {
 		return err
 	}
 	select {
-	case <-ctx.Done():
+	case <-running.Done():
 	case <-p.store.Failed():
 		return d.fail(now, p)
 	}
@@ -125,7 +128,21 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	p.warnOfWaiting()
 	err = d.stop(now, p)
 	d.logger.Info("stopped")
+	if again := changedWhile(ctx, running); again != nil && !errors.Is(err, errHangs) && context.Cause(now) == nil {
+		if err != nil {
+			d.logger.Error("not stopped cleanly; starting again", "err", err)
+		}
+		return again
+	}
 	return err
+}
+
+// changedWhile is [ErrKubeconfigChanged] if that ended the run, and nil if ctx did.
+func changedWhile(ctx, running context.Context) error {
+	if err := context.Cause(running); ctx.Err() == nil && errors.Is(err, ErrKubeconfigChanged) {
+		return err
+	}
+	return nil
 }
 
 // fail stops after a failure of the journal, or when the lease is lost.
@@ -149,24 +166,12 @@ func (d *Daemon) fail(now context.Context, p *pipeline) error {
 // RunOnce delivers the snapshot of every resource and ends. A resource that
 // cannot be read is an error, after the others were delivered.
 func (d *Daemon) RunOnce(ctx, now context.Context) error {
-	defer d.followCredentials(ctx)()
 	p, err := d.start(ctx, now)
 	if err != nil {
 		return err
 	}
 	missing := p.waitForSnapshots(ctx)
 	return errors.Join(missing, d.stop(now, p))
-}
-
-// followCredentials has rotated credentials used until the returned function is called.
-func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	following.Go(func() { d.credentials.Follow(ctx) })
-	return func() {
-		cancel()
-		following.Wait()
-	}
 }
 
 // start begins with the end of the pipe. While another informd leads, it waits, and the admin server says so.

@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/informd/informd/internal/roundtrip"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -151,13 +150,13 @@ func TestEndOfABurst(t *testing.T) {
 }
 
 // TestDialerOfTheCaller: separate connections use the dialer and the certificates that a wrapper of
-// the caller sets, as package kubeauth does.
+// the caller sets.
 func TestDialerOfTheCaller(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var dialled atomic.Int64
 	config := &rest.Config{Host: server.URL, WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
-		if transport := roundtrip.Transport(rt); transport != nil {
+		if transport := kube.TransportOf(rt); transport != nil {
 			dial := transport.DialContext
 			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 				dialled.Add(1)

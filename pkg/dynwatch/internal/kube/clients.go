@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/informd/informd/internal/roundtrip"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -131,7 +130,7 @@ func (c *Clients) newClient(config *rest.Config, change func(*http.Transport)) (
 	wrapped := rest.CopyConfig(config)
 	wrapped.WrapTransport = transport.Wrappers(func(rt http.RoundTripper) http.RoundTripper {
 		c.transports = append(c.transports, rt)
-		if t := roundtrip.Transport(rt); t != nil {
+		if t := TransportOf(rt); t != nil {
 			change(t)
 		}
 		return rt
@@ -199,9 +198,9 @@ func (c *Clients) connect(base *rest.Config) (err error) {
 		return err
 	}
 	apart := c.transports[len(c.transports)-1]
-	c.dials.uncounted = roundtrip.Transport(apart) == nil
-	if t := roundtrip.Transport(apart); t != nil {
-		gatherOver(t, func() *http.Transport { return roundtrip.Transport(apart) })
+	c.dials.uncounted = TransportOf(apart) == nil
+	if t := TransportOf(apart); t != nil {
+		gatherOver(t, func() *http.Transport { return TransportOf(apart) })
 	}
 	return nil
 }
@@ -249,7 +248,7 @@ func (c *Clients) Close() {
 // reach the transport: client-go's wrappers have no such method.
 func (c *Clients) CloseIdle() {
 	for _, rt := range c.transports {
-		if t := roundtrip.Transport(rt); t != nil {
+		if t := TransportOf(rt); t != nil {
 			t.CloseIdleConnections()
 		}
 	}

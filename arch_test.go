@@ -98,18 +98,18 @@ func arrows() map[string]arrow {
 			"internal/page", "internal/rbac", "internal/replica", "internal/tail", "internal/when")
 	}
 	return map[string]arrow{
-		"internal":      {except: parts(), only: []string{}},
-		"pkg/event":     {only: ours("pkg/event", "pkg/internal")},
-		"pkg/internal":  {only: ours("pkg/internal", "pkg/fieldpath", "internal/search")},
-		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
-		"pkg/journal":    {only: ours("pkg/journal", "pkg/event", "pkg/internal", "internal/display", "internal/private")},
-		"pkg/connection": {only: ours("pkg/connection", "pkg/sink", "pkg/event", "pkg/internal")},
+		"internal":        {except: append(parts(), ours("internal/change")...), only: []string{}},
+		"internal/change": {only: ours("pkg/fieldpath", "internal/jsonend", "internal/search")},
+		"pkg/event":       {only: ours("pkg/event", "internal/jsonend")},
+		"pkg/fieldpath":   {only: ours("pkg/fieldpath", "internal/jsonend", "internal/search")},
+		"pkg/journal":     {only: ours("pkg/journal", "pkg/event", "internal/jsonend", "internal/display", "internal/private")},
+		"pkg/connection":  {only: ours("pkg/connection", "pkg/sink", "pkg/event", "internal/jsonend")},
 		"pkg/dynwatch": {
 			// Of the journal, it needs the contract of the log only.
 			never: append(ours("pkg/sink", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
-		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "pkg/internal")},
+		"pkg/dynwatch/internal/decide": {only: ours("pkg/dynwatch/internal/decide", "pkg/event", "internal/jsonend")},
 		// The parts of a target that are packages take values and know neither the loop nor its state.
 		"pkg/dynwatch/internal/emit":      {never: watching("target", "recovery", "selection", "status")},
 		"pkg/dynwatch/internal/recovery":  {never: watching("target", "emit", "selection", "status")},
@@ -166,7 +166,7 @@ func TestSinksDoNotKnowEachOther(t *testing.T) {
 			if strings.HasPrefix(dep, sinks+"/") && !within(dep, sinks+"/internal") && path != dep {
 				t.Errorf("%s depends on %s", path, dep)
 			}
-			if path == sinks && strings.HasPrefix(dep, module) && dep != module+"/pkg/event" && !within(dep, module+"/pkg/internal") {
+			if path == sinks && strings.HasPrefix(dep, module) && dep != module+"/pkg/event" && dep != module+"/internal/jsonend" {
 				t.Errorf("%s depends on %s", path, dep)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 const (

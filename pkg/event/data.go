@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // The data of an event is {"object":<object>}. The data of a deletion is

@@ -220,7 +220,7 @@ func TestImportsNoOtherModule(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	if diff := cmp.Diff([]string{"github.com/informd/informd/pkg/internal/jsonend", "github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
+	if diff := cmp.Diff([]string{"github.com/informd/informd/internal/jsonend", "github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
 		t.Errorf("packages outside the standard library (-want +got):\n%s", diff)
 	}
 }

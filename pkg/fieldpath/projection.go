@@ -1,6 +1,6 @@
 package fieldpath
 
-import "github.com/informd/informd/pkg/internal/jsonend"
+import "github.com/informd/informd/internal/jsonend"
 
 // Projection drops values of an object.
 type Projection struct{ keep, omit *Set }

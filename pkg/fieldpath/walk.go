@@ -3,7 +3,7 @@ package fieldpath
 import (
 	"encoding/binary"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // Match is a value at a path. Location is valid during the call only.

@@ -3,10 +3,10 @@ package emit
 import (
 	"context"
 
+	"github.com/informd/informd/internal/change"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/internal/change"
 )
 
 // A new state of an object is compared with the object in the event before, the one that

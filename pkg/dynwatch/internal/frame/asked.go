@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // maxOwner bounds the texts of a controller, in bytes. They are kept for as long as the

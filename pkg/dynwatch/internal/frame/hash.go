@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/pkg/fieldpath"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // ListMeta is a list's own metadata.

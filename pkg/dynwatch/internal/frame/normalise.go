@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Object is one normalised object. Its strings share one allocation, of a watch or a list

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // lastApplied is the annotation that is cut out: it holds the object once more.

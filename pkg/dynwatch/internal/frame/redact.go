@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/pkg/fieldpath"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // plainAnnotations are annotations of Secrets whose values stay: names, times and

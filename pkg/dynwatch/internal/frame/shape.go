@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/internal/search"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Shape is what becomes of normalised objects by the rules of their resource: what they

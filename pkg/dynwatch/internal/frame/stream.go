@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // maxFrame bounds one watch frame. No object that the API server takes comes close: etcd refuses

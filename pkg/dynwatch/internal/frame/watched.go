@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and

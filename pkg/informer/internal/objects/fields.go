@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/pkg/fieldpath"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // rawObject is an object as JSON without white space, which the index functions of this file read.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/informd/informd/pkg/internal/change"
+	"github.com/informd/informd/internal/change"
 )
 
 func TestOf(t *testing.T) {

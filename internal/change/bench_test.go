@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/informd/informd/pkg/internal/change"
+	"github.com/informd/informd/internal/change"
 )
 
 // pod returns a normalised Pod of about 6.5 KB.

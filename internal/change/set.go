@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/pkg/fieldpath"
-	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // Set is what is different between two objects. It does not change.

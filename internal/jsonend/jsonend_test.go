@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/informd/informd/pkg/internal/jsonend"
+	"github.com/informd/informd/internal/jsonend"
 )
 
 func TestValue(t *testing.T) {

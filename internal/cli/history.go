@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
+	"github.com/informd/informd/internal/change"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -51,7 +54,7 @@ func printHistory(out io.Writer, all []event.Event, limit int) error {
 		e := &all[i]
 		row := []string{shownTime(e.Time), string(e.Op), fmt.Sprint(e.ResourceVersion), managerOf(e), "-"}
 		if now := e.Object(); now != nil {
-			if paths := changedPaths(before, now); before != nil && len(paths) > 0 {
+			if paths := changedPaths(before, now); len(paths) > 0 {
 				row[4] = strings.Join(paths[:min(len(paths), maxChanged)], " ")
 				if more := len(paths) - maxChanged; more > 0 {
 					row[4] += fmt.Sprintf(" and %d more", more)
@@ -69,6 +72,36 @@ func printHistory(out io.Writer, all []event.Event, limit int) error {
 	}
 	_, err := fmt.Fprintf(out, "older events are no longer kept: journal.historyPerObject is %d\n", limit)
 	return err
+}
+
+// changedPaths returns where two states of an object differ, as the changed of an event has it; nothing without a
+// state before. An object that is no JSON differs as a whole.
+func changedPaths(before, after []byte) (paths []string) {
+	if before == nil {
+		return nil
+	}
+	var a, b bytes.Buffer
+	err := errors.Join(json.Compact(&a, before), json.Compact(&b, after))
+	if err == nil {
+		var set *change.Set
+		if set, err = change.Of(a.Bytes(), b.Bytes()); err == nil {
+			err = json.Unmarshal(set.AppendPaths(nil), &paths)
+		}
+	}
+	if err != nil {
+		return []string{"(object)"}
+	}
+	return paths
+}
+
+// decodeNumbers reads JSON, with numbers as they are written.
+func decodeNumbers(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("read the object: %w", err)
+	}
+	return nil
 }
 
 // managerOf is the field manager of an event, "-" without one.

@@ -1,7 +1,9 @@
 package when_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"regexp"
 	"strconv"
@@ -64,12 +66,13 @@ func documented(t *testing.T, text string) *event.Event {
 		t.Fatal(err)
 	}
 	rv, err := strconv.ParseUint(line.ResourceVersion, 10, 64)
-	if err != nil {
+	var data bytes.Buffer // an event has no white space
+	if err := errors.Join(err, json.Compact(&data, line.Data)); err != nil {
 		t.Fatal(err)
 	}
 	return &event.Event{
 		ID: line.ID, Op: event.Op(line.Op), Cluster: line.Cluster, Group: line.Group, Version: line.Version, Resource: line.Resource, Kind: line.Kind,
 		Namespace: line.Namespace, Name: line.Name, UID: line.UID, ResourceVersion: rv, Ordinal: line.Ordinal, Replay: line.Replay, Time: line.Time,
-		Data: line.Data,
+		Data: data.Bytes(),
 	}
 }

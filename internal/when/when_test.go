@@ -1,6 +1,7 @@
 package when_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,11 +172,6 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: the error is a %T", text, err)
 		}
 	}
-	e.Data = []byte(`{"object":{"spec":nonsense}}`)
-	var decoded any
-	if _, err := compile(t, `object.spec == 1`).Holds(e, &decoded); err == nil || !strings.Contains(err.Error(), "the data is not JSON") {
-		t.Errorf("data that is not JSON: %v", err)
-	}
 }
 
 // TestLongLoops: an evaluation ends by its cost or, on a slow machine, by the time.
@@ -290,11 +286,16 @@ func FuzzHolds(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
+		var compact bytes.Buffer
+		valid := json.Compact(&compact, object) == nil
+		if valid { // as in events
+			object = compact.Bytes()
+		}
 		e := about(string(object))
 		var decoded any
 		for _, x := range all {
 			_, err := x.Holds(e, &decoded)
-			if err != nil && strings.Contains(err.Error(), "inside of CEL") && json.Valid(object) {
+			if err != nil && strings.Contains(err.Error(), "inside of CEL") && valid {
 				t.Errorf("%q: %v", object, err)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/internal/tail"
@@ -19,8 +18,7 @@ import (
 // Operator does what an operator asks of a running informd, one method per request. Its methods are
 // called concurrently. An [ErrUnknown] in their errors is the caller's mistake.
 type Operator interface { //nolint:interfacebloat // parts of it would have no other user
-	// Reload reads the config, applies it, and returns the changes. [ErrUnacceptable] says
-	// that the config is wrong.
+	// Reload reads the config and applies it. [ErrUnacceptable] says that the config is wrong.
 	Reload(ctx context.Context) (Reload, error)
 	// Verify compares every target with the cluster.
 	Verify(ctx context.Context) ([]Verdict, error)
@@ -65,8 +63,12 @@ func (unknownError) Is(target error) bool { return target == ErrUnknown }
 
 // Reload is the answer of a reload that was accepted.
 type Reload struct {
-	Path    string              `json:"path"`
-	Changes []config.Difference `json:"changes"`
+	Path string `json:"path"`
+	// Targets is how many there are now. The others are the names of sinks.
+	Targets      int      `json:"targets"`
+	SinksAdded   []string `json:"sinksAdded,omitempty"`
+	SinksRemoved []string `json:"sinksRemoved,omitempty"`
+	SinksChanged []string `json:"sinksChanged,omitempty"`
 	// Warnings name values that are valid but probably not intended.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -97,24 +97,21 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	setLevel(d.level, next.Log)
 	logWarnings(r.logger, next)
-	if p == nil {
-		r.logger.Info("config reloaded; used when the journal opens", "path", d.config.Path)
-	} else {
-		r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", names(done.added), "sinks_removed", slices.Sorted(maps.Keys(done.removed)), "sinks_changed", names(done.replaced),
-			"targets", len(p.manager.Targets()))
-	}
-	outcome := reloaded(d.config.Path, r.current, next)
 	r.current = next
-	return outcome, nil
-}
-
-// reloaded is the outcome of a reload from one config to another.
-func reloaded(path string, was, is *config.Config) admin.Reload {
-	done := admin.Reload{Path: path, Changes: append([]config.Difference{}, was.Differences(is)...)}
-	for _, w := range is.Warnings {
-		done.Warnings = append(done.Warnings, w.Error())
+	outcome := admin.Reload{
+		Path: d.config.Path, SinksAdded: names(done.added), SinksRemoved: slices.Sorted(maps.Keys(done.removed)), SinksChanged: names(done.replaced),
 	}
-	return done
+	for _, w := range next.Warnings {
+		outcome.Warnings = append(outcome.Warnings, w.Error())
+	}
+	if p == nil {
+		r.logger.Info("config reloaded; used when the journal opens", "path", outcome.Path)
+		return outcome, nil
+	}
+	outcome.Targets = len(p.manager.Targets())
+	r.logger.Info("config reloaded", "path", outcome.Path, "sinks_added", outcome.SinksAdded, "sinks_removed", outcome.SinksRemoved,
+		"sinks_changed", outcome.SinksChanged, "targets", outcome.Targets)
+	return outcome, nil
 }
 
 // between runs do with the config in use, while no attempt is under way.

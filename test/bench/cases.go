@@ -28,6 +28,7 @@ func (b *bench) cases(ctx context.Context) error {
 		step{"restart", b.restart},
 		step{"latency", b.latency},
 		step{"rates", b.rates},
+		step{"pair", b.pair},
 		step{"idle", b.idle},
 	)
 	var failed []error

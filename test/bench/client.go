@@ -53,6 +53,8 @@ type setup struct {
 	env    []string
 	// journalDir is that of informd's journal; empty: a new one.
 	journalDir string
+	// lease makes informd one of a pair.
+	lease string
 	// maxDelay replaces informd's default.
 	maxDelay string
 	// resources replaces informd's list of resources.
@@ -122,8 +124,12 @@ func informdConfig(s setup, sink, journal, dir, admin string) string {
 	if s.maxDelay != "" {
 		kubernetes += ", maxDelay: " + s.maxDelay
 	}
-	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
-		kubernetes, resources, journal, dir, sink, admin)
+	replicas := ""
+	if s.lease != "" {
+		replicas = fmt.Sprintf("replicas: {lease: %s, namespace: default}\n", s.lease)
+	}
+	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {type: %s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n%s",
+		kubernetes, resources, journal, dir, sink, admin, replicas)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is

@@ -90,6 +90,7 @@ type bench struct {
 	// latencies are p50 and p99 of each run, in milliseconds.
 	latencies  map[kind][][2]float64
 	rateRuns   []rateRun
+	pairRuns   []pairRun
 	idleShares map[idleCase][]float64 // percent of one core
 	restarts   []restartRun
 	backfills  []backfillRun

@@ -83,6 +83,7 @@ func (b *bench) judge() {
 	}
 	b.judgeSinks()
 	b.judgeBackfill()
+	b.judgePair()
 	b.judgeRestarts()
 	b.judgeOthers()
 }

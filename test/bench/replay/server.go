@@ -42,6 +42,7 @@ type Server struct {
 	url       string
 	authority []byte
 	served    sync.WaitGroup
+	lease     lease
 
 	mu      sync.Mutex
 	watches map[*objectWatch]struct{}
@@ -63,6 +64,8 @@ type Stats struct {
 	Listed, Sent int64
 	// Unknown are the paths that were answered with 404, and how often.
 	Unknown map[string]int
+	// LeaseReads and LeaseWrites are requests for the Lease.
+	LeaseReads, LeaseWrites int64
 }
 
 // New starts a server on a loopback port. It serves until Close.
@@ -122,6 +125,9 @@ func (s *Server) Stats() Stats {
 		stats.Behind = max(stats.Behind, stats.Head-min(stats.Head, w.at.Load()))
 	}
 	maps.Copy(stats.Unknown, s.unknown)
+	s.lease.mu.Lock()
+	defer s.lease.mu.Unlock()
+	stats.LeaseReads, stats.LeaseWrites = s.lease.reads, s.lease.writes
 	return stats
 }
 
@@ -135,7 +141,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, namespace)
 	case resource == c.Resource.Resource:
 		s.list(w, r, namespace)
-	case s.serveKind(w, r):
+	case s.serveKind(w, r), s.serveLease(w, r):
 	case s.discover(w, r):
 	case isEmpty(r.URL.Path) && watching:
 		s.watchNothing(w, r)

@@ -96,16 +96,17 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 		if err := c.post(ctx, "/deadletters/"+do.command, query, &n); err != nil {
 			return err
 		}
-		return output.show(std.out, n, func(out io.Writer) error {
+		err := output.show(std.out, n, func(out io.Writer) error {
 			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
-			if n.Refused > 0 && err == nil {
-				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", number(n.Refused, "dead letter", "dead letters"))
-			}
 			if n.Filtered > 0 && err == nil {
 				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", number(n.Filtered, "dead letter", "dead letters"))
 			}
 			return err
 		})
+		if n.Refused > 0 && err == nil {
+			return fmt.Errorf("%s refused again, with a new number: informd deadletters list shows the reason", number(n.Refused, "dead letter", "dead letters"))
+		}
+		return err
 	})
 }
 

@@ -76,21 +76,69 @@ func Value(data []byte, i int) int {
 // nested returns the index behind the object or array that begins at i. A string
 // without an end ends the loop as well: None is beyond everything when it has no sign.
 func nested(data []byte, i int) int {
-	for depth := 0; uint(i) < uint(len(data)); {
-		switch data[i] {
-		case '"':
-			i, _ = Text(data, i)
+	var n nesting
+	for uint(i) < uint(len(data)) {
+		if i+8 <= len(data) && n.word(binary.LittleEndian.Uint64(data[i:])) {
+			i += 8
 			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
 		}
-		i++
+		if n.inside {
+			i, _ = Text(data, i-1)
+			n.inside = false
+		}
+		for stop := i + 8; uint(i) < uint(len(data)) && i < stop; {
+			switch data[i] {
+			case '"':
+				i, _ = Text(data, i)
+				continue
+			case '{', '[':
+				n.depth++
+			case '}', ']':
+				if n.depth--; n.depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
 	}
 	return None
+}
+
+// nesting is where in a value one is: below so many brackets, or inside of a string.
+type nesting struct {
+	depth  int
+	inside bool
+}
+
+// word takes eight bytes, unless they have an escape or the end may be among them.
+func (n *nesting) word(w uint64) (taken bool) {
+	if equal(w, '\\') != 0 {
+		return false
+	}
+	// Each bit is a byte: set from a quote that opens up to the one that closes.
+	within := equal(w, '"')
+	within ^= within << 1
+	within ^= within << 2
+	within ^= within << 4
+	if n.inside {
+		within = ^within
+	}
+	lower := w | ' '*ones // of both kinds of brackets
+	opened, closed := equal(lower, '{')&^within, bits.OnesCount8(equal(lower, '}')&^within)
+	if closed > 0 && n.depth <= closed {
+		return false
+	}
+	n.depth += bits.OnesCount8(opened) - closed
+	n.inside = within&0x80 != 0
+	return true
+}
+
+// equal has a bit for each of eight bytes that is c, the first one lowest.
+func equal(w uint64, c byte) uint8 {
+	const low = ^uint64(highs)
+	w ^= uint64(c) * ones
+	zero := ^((w&low + low) | w) & highs
+	return uint8(zero >> 7 * 0x0102040810204080 >> 56)
 }
 
 // Decode returns the text of a JSON string with its quotes, and false for any other value. It

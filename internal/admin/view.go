@@ -103,7 +103,6 @@ const (
 //   - "skipped" {"events":n}: so many events were left out in all because of perSecond, or because the
 //     reader is slow; with a filter it may count events that the filter leaves out
 //   - "failed" {"events":n}: for so many events in all the condition failed
-//   - "unwatched" {"reason":"..."}: informd does not watch the resource now
 func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	wants, err := tail.Filter{
 		Resource: r.FormValue("resource"), Namespace: r.FormValue("namespace"), Name: r.FormValue("name"),
@@ -145,10 +144,6 @@ type tailing struct {
 // run sends until there is an error: that of ctx, of the reader, or of the connection.
 func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
 	t.beat() // the reader learns that it has begun
-	if t.wants.Unwatched != "" {
-		reason, _ := json.Marshal(map[string]string{"reason": t.wants.Unwatched}) // it is a text
-		t.message("unwatched", reason)
-	}
 	for {
 		if err := t.out.Flush(); err != nil {
 			return err

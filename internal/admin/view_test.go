@@ -86,16 +86,6 @@ func TestTailShowsWhatIsWanted(t *testing.T) {
 	}
 }
 
-// TestTailOfAnUnwatchedResource says so before any event.
-func TestTailOfAnUnwatchedResource(t *testing.T) {
-	o := options()
-	o.Operator, o.TokenFile = &operator{}, tokenFile(t)
-	tail := openTail(t, start(t, o), url.Values{"resource": {"zebras"}})
-	if kind, what := tail.message(), tail.message(); kind != "event: unwatched" || what != `data: {"reason":"no zebras"}` {
-		t.Errorf("the tail says %s %s", kind, what)
-	}
-}
-
 // TestTailWithARate shows the newest events, and says how many it does not show.
 func TestTailWithARate(t *testing.T) {
 	asked, o := &operator{}, options()

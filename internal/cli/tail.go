@@ -51,16 +51,11 @@ func followTail(body io.Reader, show func(text []byte) error, note func(string))
 
 // reportTail is a message that is no event.
 func reportTail(kind string, text []byte, note func(string)) error {
-	var said struct {
-		Events uint64
-		Reason string
-	}
+	var said struct{ Events uint64 }
 	if err := json.Unmarshal(text, &said); err != nil {
 		return fmt.Errorf("read the tail: %w", err)
 	}
 	switch kind {
-	case "unwatched":
-		note(said.Reason)
 	case "failed":
 		note(fmt.Sprintf("the condition failed for %s so far; they are not shown", number(said.Events, "event", "events")))
 	case "skipped":

@@ -95,7 +95,6 @@ func TestFollow(t *testing.T) {
 		"events":         {":\n\ndata: {\"n\":1}\n\n:\n\ndata: {\"n\":2}\n\n", `{"n":1}{"n":2}`, "", errEnded.Error()},
 		"conditions":     {"event: failed\ndata: {\"events\":3}\n\ndata: 1\n\n", "1", "the condition failed for 3 events so far; they are not shown", errEnded.Error()},
 		"too fast":       {"event: skipped\ndata: {\"events\":1}\n\n", "", "not shown so far, because they came too fast: 1 event; narrow the filter", errEnded.Error()},
-		"not watched":    {"event: unwatched\ndata: {\"reason\":\"informd does not watch it\"}\n\ndata: 1\n\n", "1", "informd does not watch it", errEnded.Error()},
 		"an unknown one": {"event: other\ndata: {}\n\ndata: 1\n\n", "1", "", errEnded.Error()},
 		"garbage":        {"event: failed\ndata: {\n\n", "", "", "read the tail"},
 		"cut":            {"data: {\"n\":1}", "", "", errEnded.Error()},

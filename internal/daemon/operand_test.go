@@ -62,25 +62,23 @@ func TestUnknownSink(t *testing.T) {
 	}
 }
 
-// TestLikelyWatched: a tail of a misspelt resource is refused, and one of a pattern, a version, or a
-// resource that may come is not: a note says that it is not watched now.
-func TestLikelyWatched(t *testing.T) {
+// TestTailOfWhatIsNotWatched: a tail of a resource that no target has is refused, with the name that was meant.
+func TestTailOfWhatIsNotWatched(t *testing.T) {
 	targets := []dynwatch.TargetStatus{{Version: "v1", Resource: "pods"}, {Group: "apps", Version: "v1", Resource: "deployments"}}
 	for said, want := range map[string]string{
-		"": "", "pods": "", "*.apps": "", "deployments.apps": "", "deployments.v1.apps": "", "deployments": "", "zebras.example.com": "",
-		"pod": `did you mean "pods"`, "deployment.apps": `did you mean "deployments.apps"`,
+		"": "", "pods": "", "*.apps": "", "deployments.apps": "", "deployments.v1.apps": "", "deployments": "",
+		"zebras.example.com": "(watched resources: deployments.apps, pods)",
+		"pod":                `did you mean "pods"`, "deployment.apps": `did you mean "deployments.apps"`,
 	} {
 		wants, err := tail.Filter{Resource: said}.Compile()
-		must(t, err)
-		if err := likelyWatched(wants, targets); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkWatched(wants, targets); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", said, err, want)
 		}
-		note := ""
-		if said == "zebras.example.com" {
-			note = `informd does not watch the resource "zebras.example.com" now (watched resources: deployments.apps, pods)`
-		}
-		if wants.Unwatched != note {
-			t.Errorf("%q: the note is %q, want %q", said, wants.Unwatched, note)
+		if err := checkWatched(wants, nil); err != nil {
+			t.Errorf("%q, before there are targets: %v", said, err)
 		}
 	}
 }

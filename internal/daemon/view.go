@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -122,15 +120,14 @@ func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := likelyWatched(wants, p.manager.Targets()); err != nil {
+	if err := checkWatched(wants, p.manager.Targets()); err != nil {
 		return nil, err
 	}
 	return o.daemon.tails.Open(wants.Match)
 }
 
-// likelyWatched refuses a tail whose resource is probably misspelt: no target has it, and one has a
-// similar name. Another one may be served later: wants.Unwatched then says that it is not watched now.
-func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
+// checkWatched refuses a tail of a resource that no target has.
+func checkWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 	var names []string
 	for i := range targets {
 		if wants.MayBe(targets[i].Group, targets[i].Resource) {
@@ -138,13 +135,9 @@ func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 		}
 		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
 	}
+	if len(names) == 0 {
+		return nil // informd has just started
+	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	if meant := display.DidYouMean(wants.Resource(), names); meant != "" {
-		return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), meant)
-	}
-	if len(names) > 0 {
-		wants.Unwatched = fmt.Sprintf("informd does not watch the resource %q now%s", wants.Resource(), suggestion(wants.Resource(), "watched resources", names))
-	}
-	return nil
+	return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), suggestion(wants.Resource(), "watched resources", slices.Compact(names)))
 }

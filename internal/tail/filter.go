@@ -27,8 +27,6 @@ type Wants struct {
 	filter    Filter
 	resource  *config.Resource
 	condition *when.Expression
-	// Unwatched says that no watched resource is wanted now; empty if one is.
-	Unwatched string
 	// Failed counts the events for which the condition failed.
 	Failed atomic.Uint64
 }

@@ -228,7 +228,6 @@ async function tail(form) {
   const later = () => drawing || (drawing = requestAnimationFrame(() => { drawing = 0; draw(); }));
   try {
     await stream(`tail?${query}`, tailing.signal, (kind, e) => {
-      if (kind === "unwatched") return say("tail-state", `${e.reason}.`);
       if (kind === "skipped") skipped = e.events;
       else if (kind === "failed") failed = e.events;
       else {

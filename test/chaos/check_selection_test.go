@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -122,6 +123,11 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			d := &s.sink.Deliveries[s.at("u2:22:left:22")]
 			d.Op, d.ID, d.Replay = opDeleted, "u2:deleted", true
 		}, nil},
+		"DeletedForLeftBeforeItWasDeleted": {newLabelled, func(s *script) {
+			d := &s.sink.Deliveries[s.at("u2:22:left:22")]
+			d.Op, d.ID, d.Replay, d.At = opDeleted, "u2:deleted", true, time.Unix(1000, 0)
+			s.truth.Objects["u2"].Revisions[2].Seen = d.At.Add(time.Minute)
+		}, []string{"I5"}},
 		"DeletedForModifiedByThePresent": {newLabelled, func(s *script) {
 			s.remove("u2:22:left:22")
 			s.deliver(opDeleted, "u2", 21)
@@ -131,8 +137,15 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			s.undoAfter(23)
 			s.remove("u2:22:left:22")
 			s.moves(opLeft, "u2", 24, 24)
-			s.sink.Deliveries[s.at("u2:24:left:24")].Replay = true
+			d := &s.sink.Deliveries[s.at("u2:24:left:24")]
+			d.Replay, d.HasObject = true, false
 		}, nil},
+		"LeftForUndoneDeletionWithAnObject": {newLabelled, func(s *script) {
+			s.undoAfter(23)
+			s.remove("u2:22:left:22")
+			s.moves(opLeft, "u2", 24, 24)
+			s.sink.Deliveries[s.at("u2:24:left:24")].Replay = true
+		}, []string{"I5"}},
 		"LeftForUndoneDeletion": {newLabelled, func(s *script) {
 			s.undoAfter(23)
 			s.remove("u2:22:left:22")

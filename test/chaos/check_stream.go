@@ -1,6 +1,9 @@
 package chaos
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // stream checks the deliveries in their order: I3, I5, I6, I11, I12 and I14.
 func (c *sinkCheck) stream(limits Limits) {
@@ -184,7 +187,7 @@ func (c *sinkCheck) authentic(d *Delivery) {
 	}
 	found := false
 	for _, r := range o.Revisions {
-		if d.Op == opLeft && d.Replay && r.RV == d.RV && r.Deleted && r.Undone {
+		if d.Op == opLeft && d.Replay && !d.HasObject && r.RV == d.RV && r.Deleted && r.Undone && c.truth.Rules[o.Target].labels != nil {
 			return // only the present could tell, and there the object exists
 		}
 		if r.RV != d.RV || r.Deleted {
@@ -202,9 +205,12 @@ func (c *sinkCheck) authentic(d *Delivery) {
 	}
 }
 
+// readLag is how much later than informd the checker may learn of a change.
+const readLag = 10 * time.Second
+
 // authenticEnd: a deletion seen live names the revision of the end, one found by
-// comparison a later one, or that at which the object had left the selection; a last
-// state that is said to be final is the last.
+// comparison a later one, or that at which an object had left the selection that was
+// deleted since; a last state that is said to be final is the last.
 func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
 	undone := slices.ContainsFunc(o.Revisions, func(r Revision) bool { return r.Undone })
 	if _, exists := o.last(); !exists || undone && d.Epoch > 0 && d.Replay {
@@ -213,7 +219,8 @@ func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
 	// After a restore a revision's number may come again: any of them will do.
 	there, same := false, false
 	for _, r := range o.Revisions {
-		if r.Deleted && (r.RV == d.RV || d.Replay && (r.RV <= d.RV || c.leftAt(o, d.RV))) {
+		known := !r.Seen.After(d.At.Add(readLag)) // the deletion, as informd told of it
+		if r.Deleted && (r.RV == d.RV || d.Replay && (r.RV <= d.RV || known && c.leftAt(o, d.RV))) {
 			there, same = true, same || r.Hash == d.Hash
 		}
 	}

@@ -428,6 +428,31 @@ func TestResnapshotWhileADeletionIsPending(t *testing.T) {
 	}
 }
 
+// TestResnapshotThatListsAgain: the first list is not the last one, and the next one is ahead of the watch, which has yet to
+// bring two changes of an object that the first list has repeated.
+func TestResnapshotThatListsAgain(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	api.del("a", "deleted")
+	api.compact()
+	outcome := r.resnapshotLater()
+	r.eventually("a list of now", func() bool { return count(r.log.all()[n:], event.Snapshot) == 3 })
+	api.put("a", "same", "")
+	api.put("a", "same", "")
+	const ofNow = "/things?limit=500"
+	lists := api.requestsWith(ofNow)
+	r.eventually("two more lists", func() bool { return api.requestsWith(ofNow) > lists+3 })
+	api.do(func() { api.mute = false })
+	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
+		t.Errorf("%+v, events %q", x, r.since(n))
+	}
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+}
+
 // A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.
 func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")

@@ -133,9 +133,9 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	}
 	switch {
 	case s.Repeat == 0:
-	case k.Object != decide.Same:
+	case k.Object != decide.Same, e.Run == s.Repeat:
 		return nil // the watch brings it, or has missed it, or the list is wrong: it is for an audit to tell
-	case e.Run != s.Repeat && (o.ResourceVersion < k.Newest || o.ResourceVersion > max(k.Newest, t.Cursor)):
+	case o.ResourceVersion < k.Newest || o.ResourceVersion > max(k.Newest, t.Cursor):
 		s.differs = s.differs || e.RV <= t.resnapshot.since // else consumers have it since the begin event
 		return nil
 	}
@@ -190,7 +190,7 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 	switch {
 	case e == nil:
 	case s.Repeat != 0:
-		r.Repeat = e.Run != s.Repeat
+		r.Repeat = true
 	case t.first().repeats():
 		r.Repeat = e.Run != t.first().run()
 	}

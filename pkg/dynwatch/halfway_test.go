@@ -185,3 +185,42 @@ func TestRestartWhileANamespaceLeaves(t *testing.T) {
 		})
 	}
 }
+
+// leavesBehindTheWatch runs a target that a namespace leaves: it has team-a/one at 103, of which the watch has yet to bring
+// another state.
+func leavesBehindTheWatch(t *testing.T) (*fakeAPI, *rig) {
+	t.Helper()
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-a", "one", "") // 103
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.settled()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	const ofNamespace = "/namespaces/team-a/things?limit=500"
+	api.put("team-a", "one", "")
+	api.put("", "team-a", "no") // 105
+	r.eventually("a list of the namespace", func() bool { return api.requestsWith(ofNamespace) == 1 })
+	r.eventually("the checkpoint", func() bool {
+		return !strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespaces":`)
+	})
+	return api, r
+}
+
+// TestRollbackWhileANamespaceLeaves: etcd is restored to a state in which the namespace matches, with an older state of an object
+// that has yet to leave.
+func TestRollbackWhileANamespaceLeaves(t *testing.T) {
+	for name, head := range map[string]uint64{"to an older revision": 102, "with a raised revision": 110} {
+		t.Run(name, func(t *testing.T) {
+			api, r := leavesBehindTheWatch(t)
+			api.rollBack(102)
+			api.do(func() { api.slow, api.rev, api.oldest, api.compacted = nil, head, head, head })
+			r.within(10*time.Second, "the restored state", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
+			r.caughtUp()
+			if s := r.manager.Targets()[0]; s.Epoch > 1 {
+				t.Errorf("epoch %d after one rollback:\n%s", s.Epoch, strings.Join(lines(r.log.all()), "\n"))
+			}
+		})
+	}
+}

@@ -196,8 +196,8 @@ func (t *Target) ask(ctx context.Context, d decide.Decision, o *frame.Object, be
 
 // endUncovered ends what a list at rv cannot hold because its namespace does not match.
 func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
-	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves {
-		return nil // once the watch has brought what came before
+	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves && !t.rolledBack() {
+		return nil // once the watch has brought what came before, which it does not after a rollback
 	}
 	if !t.edited() {
 		return t.endOutside(ctx, e, rv, cmp.Or(t.Coverage.At(), rv), true)

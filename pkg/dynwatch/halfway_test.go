@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -222,5 +224,36 @@ func TestRollbackWhileANamespaceLeaves(t *testing.T) {
 				t.Errorf("epoch %d after one rollback:\n%s", s.Epoch, strings.Join(lines(r.log.all()), "\n"))
 			}
 		})
+	}
+}
+
+// TestResourceThatReturnsAfterANamespaceHasBegunToLeave: it was removed meanwhile, with all objects. Its list has nothing of the
+// namespace, so that no gap is of it.
+func TestResourceThatReturnsAfterANamespaceHasBegunToLeave(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "") // 102
+	r := newRig(t, api)
+	r.withdrawn = 50 * time.Millisecond
+	r.begin(labelled())
+	r.caughtUp()
+	r.settled()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.put("team-a", "one", "")
+	api.put("", "team-a", "no") // 104
+	r.eventually("the checkpoint", func() bool {
+		return !strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespaces":`)
+	})
+	n := len(r.log.all())
+	api.do(func() { api.served, api.slow = false, nil })
+	api.cut()
+	r.gone(n, 2)
+	api.del("team-a", "one")
+	n = len(r.log.all())
+	api.do(func() { api.served = true })
+	r.caughtUp()
+	r.settled()
+	if diff := cmp.Diff([]string{"synced 105"}, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

@@ -60,6 +60,14 @@ func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 // Outdated reports whether the log may be in line with other namespaces than those that match.
 func (c *Coverage) Outdated() bool { return c.outdated }
 
+// Listed says that a first list has announced the objects of the namespaces that match, and no others.
+func (c *Coverage) Listed() {
+	c.Compared(0) // nothing is promised of what was before
+	for name := range c.leaving {
+		c.Left(name)
+	}
+}
+
 // Compared says that the log is in line with a list of all objects at revision rv, but for namespaces that are yet
 // to leave: what they have had since, if they matched for a while, is announced only in part.
 func (c *Coverage) Compared(rv uint64) {

@@ -176,7 +176,7 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 	}
 	t.setCursor(rv)
 	t.proven = 0
-	t.Coverage.Compared(0) // nothing is promised of what was before
+	t.Coverage.Listed()
 	t.clean = rv
 	t.unwatched.fail() // until the first watch is open
 	t.Status.Synced.Store(true)

@@ -77,7 +77,9 @@ type fakeAPI struct {
 	pulse time.Duration
 	// breakAfter ends the next watch that brings frames after so many of them.
 	breakAfter int
-	requests   []string
+	// page bounds the objects of one answer to a list, 0: as many as the request asks for.
+	page     int
+	requests []string
 }
 
 // change is one revision: the object's new state, or its end.
@@ -470,7 +472,11 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 		}
 	}
 	next, remaining := "", ""
-	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > skip+limit {
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	if f.page > 0 {
+		limit = f.page
+	}
+	if limit > 0 && len(items) > skip+limit {
 		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" {
 			remaining = fmt.Sprintf(`"remainingItemCount":%d,`, len(items)-skip-limit)
 		}

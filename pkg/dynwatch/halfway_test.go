@@ -188,6 +188,207 @@ func TestRestartWhileANamespaceLeaves(t *testing.T) {
 	}
 }
 
+// refusePagesOf has lists of the things in a namespace have one object per page, and refuses all pages but the first one.
+func (f *fakeAPI) refusePagesOf(namespace string) {
+	f.do(func() {
+		f.page = 1
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && r.URL.Query().Get("continue") != ""
+			if refused {
+				writeStatus(w, 403, "Forbidden", "no more pages")
+			}
+			return refused
+		}
+	})
+}
+
+// admitPages ends that.
+func (f *fakeAPI) admitPages() { f.do(func() { f.page, f.refuse = 0, nil }) }
+
+// nothingLost waits until the stream has what matches, and holds it to the times in which team-a matched.
+func (r *rig) nothingLost() {
+	r.t.Helper()
+	r.eventually("what is in the stream is what matches", func() bool { return len(wrong(r.log.all(), r.api, false)) == 0 })
+	r.caughtUp()
+	checkLegal(r.t, r.log.all())
+	if faults := incomplete(r.log.all(), r.api, "team-a"); len(faults) > 0 {
+		r.t.Errorf("neither events nor in a gap:\n%s\nevents:\n%s", strings.Join(faults, "\n"), strings.Join(lines(r.log.all()), "\n"))
+	}
+}
+
+// TestHistoryIsLostAfterAPartHasEntered: frames of a namespace were filtered out since it matched, and the list that it begins
+// with fails in the middle. History is lost before the next attempt, and the namespace does not match any more.
+func TestHistoryIsLostAfterAPartHasEntered(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "") // 103
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.put("", "team-a", "yes")
+	api.put("team-a", "three", "")
+	api.del("team-a", "three") // 106
+	r.passed()
+	api.refusePagesOf("team-a")
+	api.do(func() { api.slow = nil })
+	r.eventually("one enters", func() bool { return count(r.log.all(), event.Entered) == 1 })
+	var pages func(http.ResponseWriter, *http.Request) bool
+	seen, expired := false, 2
+	api.do(func() {
+		pages = api.refuse
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			switch {
+			case !strings.HasSuffix(r.URL.Path, "/things") || verbOf(r) != "watch" || expired == 0:
+				return pages(w, r)
+			case !seen:
+				writeStatus(w, 503, "ServiceUnavailable", "later")
+			default:
+				expired--
+				writeStatus(w, 410, "Expired", "too old resource version: 106 (107)")
+			}
+			return true
+		}
+	})
+	api.cut()
+	failures := r.manager.Targets()[0].Failures
+	r.eventually("no watch", func() bool { return r.manager.Targets()[0].Failures > failures+1 })
+	api.put("", "team-a", "no") // 107
+	<-time.After(100 * time.Millisecond)
+	api.do(func() { seen = true })
+	r.eventually("a gap", func() bool { return count(r.log.all(), event.Gap) > 0 })
+	api.admitPages()
+	r.nothingLost()
+}
+
+// TestMatchesForAWhileAfterAPartHasLeft: the list of a namespace that no longer matches fails in the middle. The namespace
+// matches for a while before the next attempt. The watch brings what is born then, and no change of what has left.
+func TestMatchesForAWhileAfterAPartHasLeft(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "") // 103
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.refusePagesOf("team-a")
+	api.put("", "team-a", "no")
+	r.eventually("one leaves", func() bool { return count(r.log.all(), event.Left) == 1 })
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.put("", "team-a", "yes") // 105
+	api.put("team-a", "one", "")
+	api.put("team-a", "born", "")
+	api.put("", "team-a", "no") // 108
+	api.do(func() { api.slow = nil })
+	<-time.After(100 * time.Millisecond) // the Namespaces are read
+	api.admitPages()
+	r.nothingLost()
+}
+
+// TestMatchesForAWhileAsItIsListed: a namespace that no longer matches does again when it is listed, for a while. Its frames
+// count until it has left, and not until the list.
+func TestMatchesForAWhileAsItIsListed(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "") // 103
+	r := start(t, api, labelled())
+	r.caughtUp()
+	var once sync.Once
+	api.do(func() {
+		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") {
+				once.Do(func() {
+					api.put("", "team-a", "yes") // 106
+					api.put("team-a", "born", "")
+				})
+			}
+			return false
+		}
+	})
+	api.put("team-a", "one", "")
+	release := r.log.hold()
+	api.put("", "team-a", "no") // 105
+	r.eventually("two leaves", func() bool { return r.manager.Targets()[0].Blocked })
+	api.put("team-a", "one", "") // 108
+	api.put("", "team-a", "no")
+	<-time.After(100 * time.Millisecond) // the Namespaces are read
+	release()
+	api.do(func() { api.slow = nil })
+	r.nothingLost()
+}
+
+// TestMatchesAgainAtTheComparison: the namespace matches again before the watch has come past the list that was compared. All
+// of it enters, so that there is nothing to declare.
+func TestMatchesAgainAtTheComparison(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "x", "") // 102
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	api.put("", "team-a", "no")
+	release := r.log.hold()
+	r.begin(labelled())
+	r.eventually("the comparison", func() bool { return r.manager.Targets()[0].Blocked })
+	api.put("", "team-a", "yes") // 104
+	<-time.After(100 * time.Millisecond)
+	release()
+	api.put("team-a", "x", "")
+	r.nothingLost()
+	for _, e := range r.log.all()[n:] {
+		if e.Op == event.Gap && e.Gap.From >= e.Gap.To {
+			t.Errorf("an empty gap:\n%s", strings.Join(r.since(n), "\n"))
+		}
+	}
+}
+
+// TestStaleListOfANamespaceThatIsAhead: a namespace began with a list ahead of the position, and no longer matches. The list of
+// an API server that is behind lacks an object of the first one.
+func TestStaleListOfANamespaceThatIsAhead(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "") // 102
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	api.put("", "team-a", "yes")
+	api.put("team-a", "two", "") // 104
+	api.do(func() {
+		api.compacted = 103
+		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
+	})
+	r.eventually("both enter", func() bool { return count(r.log.all(), event.Entered) == 2 })
+	n := len(r.log.all())
+	stale := true
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if !stale || !strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") || r.URL.Query().Get("limit") != "500" {
+				return false
+			}
+			stale = false
+			_, _ = w.Write([]byte(`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"103"},"items":[]}`))
+			return true
+		}
+	})
+	api.put("", "team-a", "no") // 105
+	r.eventually("the stale list", func() (seen bool) {
+		api.do(func() { seen = !stale })
+		return seen
+	})
+	api.do(func() { api.slow = nil })
+	r.eventually("both leave", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
+	want := []string{"left team-a/one 102", "left team-a/two 104"}
+	if diff := cmp.Diff(want, sorted(thingLines(r.log.all()[n:]))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 // leavesBehindTheWatch runs a target that a namespace leaves: it has team-a/one at 103, of which the watch has yet to bring
 // another state.
 func leavesBehindTheWatch(t *testing.T) (*fakeAPI, *rig) {

@@ -74,8 +74,8 @@ func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
 	for name, l := range c.leaving {
-		if l.Until == 0 {
-			l.Broken = max(rv, 1)
+		if l.Until == 0 && l.Broken == 0 {
+			l.Broken = rv
 			c.change(func() { c.leaving[name] = l })
 		}
 	}

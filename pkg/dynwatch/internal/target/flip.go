@@ -113,32 +113,45 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	l, _ := c.Leaving(name)
 	l = selection.Leaving{Cause: cause, Broken: l.Broken}
 	c.Uncover(name, selection.Flip{After: cause}, l, true)
+	left := false
 	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
 			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
+				left = true
 				return t.leave(ctx, e, o, cause, false)
 			}
 		}
 		return nil
 	})
+	if err != nil && left && l.Broken == 0 {
+		l.Broken = max(t.Cursor, 1) // of what has left the watch brings no change, should the namespace match for a while
+	}
 	if listwatch.Unsupported(err) { // then all of it leaves once the stream has come to the present
 		until, err = t.Source.Revision(ctx)
 	}
-	if err == nil && until < t.Cursor {
+	known := max(t.Cursor, t.logged, c.ListedAt(name))
+	if err == nil && until < known {
 		err = fmt.Errorf("%w (list at %d)", errBehind, until) // what it lacks may have been born since
 	}
-	if to := max(until, t.Cursor); l.Broken != 0 && l.Broken < to {
-		t.lack(l.Broken, to)
-	}
 	if err = errors.Join(err, t.Flush(ctx)); err == nil {
-		c.Uncover(name, selection.Flip{After: cause}, selection.Leaving{Cause: cause, Until: until}, true)
+		if l.Until = until; !c.Apart {
+			l.Until = min(until, max(cause, known)) // it may match again after that
+		}
+		if l.Broken != 0 {
+			t.lack(l.Broken, l.Until)
+		}
+		l.Broken = 0
 	}
+	c.Uncover(name, selection.Flip{After: cause}, l, true)
 	return err
 }
 
 // lack notes that states of a namespace may be missing.
 func (t *Target) lack(after, to uint64) {
+	if after >= to {
+		return
+	}
 	if t.flipGap.To != 0 {
 		after, to = min(after, t.flipGap.From), max(to, t.flipGap.To)
 	}

@@ -23,8 +23,8 @@ import (
 // filtered out after c, since the watch of the Namespaces was behind: of each namespace the target notes
 // the newest one. A gap (selection) declares what is missing.
 //
-// A namespace no longer matches. The target lists it now, at revision N. Objects that are as the
-// log has them leave at once. Frames of the namespace count until the watch has passed N, and with
+// A namespace no longer matches, at revision c. The target lists it now. Objects that are as the
+// log has them leave at once. Frames of the namespace count until the watch has passed c, and with
 // that the rest leaves or is deleted.
 //
 // A restart. The checkpoint has a hash of the names of the namespaces that match. It is 0
@@ -35,7 +35,7 @@ import (
 // one the time until these have left.
 //
 // Namespaces in a store of their own have other revisions. Then a namespace that begins to match is
-// listed now, with a gap from the beginning.
+// listed now, with a gap from the beginning, and frames of one that no longer matches count until its list.
 //
 // So no deletion and no last state is lost. Close to a change of a Namespace, an object that is new
 // can have entered, and one that existed can be added. After a restart, one that was deleted before its

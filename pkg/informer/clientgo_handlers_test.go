@@ -209,8 +209,8 @@ func eventPanics(t *testing.T) {
 	}
 }
 
-// removeOfBlockedHandlers expects that a removal does not wait for the call, and that a handler is not
-// called any more after its shutdown.
+// removeOfBlockedHandlers expects that a removal does not wait for the call, and that a handler is not called any
+// more after its removal or its shutdown, though an object waits for it.
 func removeOfBlockedHandlers(t *testing.T) {
 	p := newPodInformer(t, 0)
 	p.sync(t)
@@ -219,6 +219,7 @@ func removeOfBlockedHandlers(t *testing.T) {
 	p.api.put("pods", "a", "pod1", nil)
 	wait(t, "the first handler is called", removed.called)
 	wait(t, "the second handler is called", shutDown.called)
+	p.registered(t, "pod2", nil) // waits in both queues
 	must(t, p.RemoveEventHandler(first))
 	ended := make(chan error)
 	go func() { ended <- cache.ShutDownEventHandler(p, second) }()
@@ -227,14 +228,15 @@ func removeOfBlockedHandlers(t *testing.T) {
 		t.Fatalf("the shutdown did not wait for the call (%v)", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	p.registered(t, "pod2", nil)
 	removed.letGo()
 	shutDown.letGo()
 	must(t, <-ended)
-	if got := shutDown.String(); got != "add pod1 false" {
-		t.Errorf("calls %q, want one, which had returned", got)
+	must(t, cache.ShutDownEventHandler(p, first)) // waits until its call has returned
+	for _, h := range []*blocking{removed, shutDown} {
+		if got := h.String(); got != "add pod1 false" {
+			t.Errorf("calls %q, want one, which had returned", got)
+		}
 	}
-	removed.wants(t, "add pod1 false")
 }
 
 // lifecycles removes a handler twice that was added before or after the start of its informer, and

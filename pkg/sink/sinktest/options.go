@@ -108,19 +108,19 @@ func Problems(t *testing.T, c sink.Config, secret string) (keys []string) {
 func NamesFiles[C any](t *testing.T, options func(change func(c *C)) sink.Config, keys map[string]func(c *C, file string)) {
 	t.Helper()
 	for key, set := range keys {
-		for _, name := range []string{"missing", "blank"} {
-			t.Run(key+" "+name, func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), name)
-				if name == "blank" {
-					if err := os.WriteFile(file, []byte("\n"), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
+		missing := filepath.Join(t.TempDir(), "missing")
+		blank := filepath.Join(t.TempDir(), "blank")
+		if err := os.WriteFile(blank, []byte("\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{missing, blank} {
+			t.Run(key+" "+filepath.Base(file), func(t *testing.T) {
 				s, err := options(func(c *C) { set(c, file) }).Open(t.Context(), Env(t))
 				if err == nil {
 					_ = s.Close(t.Context())
+					t.Fatal("Open succeeded")
 				}
-				if err == nil || sink.IsPermanent(err) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), file) {
+				if text := err.Error(); sink.IsPermanent(err) || !strings.Contains(text, key) || !strings.Contains(text, file) {
 					t.Errorf("Open: %v, want an error that names %s and the file", err, key)
 				}
 			})

@@ -49,13 +49,20 @@ func newTokenRig(t *testing.T, journal string) *tokenRig {
 	r := &tokenRig{t: t, api: &tokenAPI{Cluster: informertest.New()}, dir: t.TempDir()}
 	r.api.Put(`{"kind":"Namespace","metadata":{"name":"kube-system"}}`)
 	r.api.Put(`{"kind":"Pod","metadata":{"namespace":"shop","name":"a"}}`)
-	server := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: r.api, FlushInterval: -1})
+	server := httptest.NewTLSServer(&httputil.ReverseProxy{
+		Rewrite: func(*httputil.ProxyRequest) {}, Transport: r.api, FlushInterval: -1,
+	})
 	t.Cleanup(server.Close)
 	r.server = server.URL
 	r.allow("first")
 	r.kubeconfig("first")
-	text := fmt.Sprintf("cluster: test\nkubernetes: {kubeconfig: %q}\nresources: [pods]\nsinks: [{name: out, type: stdout}]\njournal: {type: %s, dir: %q}\nadmin: {listen: \"\", socket: \"\"}\n",
-		r.path(), journal, filepath.Join(r.dir, "journal"))
+	text := fmt.Sprintf(`cluster: test
+kubernetes: {kubeconfig: %q}
+resources: [pods]
+sinks: [{name: out, type: stdout}]
+journal: {type: %s, dir: %q}
+admin: {listen: "", socket: ""}
+`, r.path(), journal, filepath.Join(r.dir, "journal"))
 	var err error
 	if r.config, err = configfile.Parse("config.yaml", []byte(text), drivers.All()); err != nil {
 		t.Fatal(err)
@@ -71,7 +78,8 @@ func (r *tokenRig) allow(token string) { r.api.token.Store(&token) }
 func (r *tokenRig) kubeconfig(token string) {
 	r.t.Helper()
 	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}],
-clusters: [{name: x, cluster: {server: %q, insecure-skip-tls-verify: true}}], users: [{name: x, user: {token: %s}}]}`, r.server, token)
+clusters: [{name: x, cluster: {server: %q, insecure-skip-tls-verify: true}}],
+users: [{name: x, user: {token: %s}}]}`, r.server, token)
 	r.write(content)
 }
 

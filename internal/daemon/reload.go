@@ -99,7 +99,8 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	logWarnings(r.logger, next)
 	r.current = next
 	outcome := admin.Reload{
-		Path: d.config.Path, SinksAdded: names(done.added), SinksRemoved: slices.Sorted(maps.Keys(done.removed)), SinksChanged: names(done.replaced),
+		Path: d.config.Path, SinksAdded: names(done.added), SinksRemoved: slices.Sorted(maps.Keys(done.removed)),
+		SinksChanged: names(done.replaced),
 	}
 	for _, w := range next.Warnings {
 		outcome.Warnings = append(outcome.Warnings, w.Error())
@@ -109,8 +110,8 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 		return outcome, nil
 	}
 	outcome.Targets = len(p.manager.Targets())
-	r.logger.Info("config reloaded", "path", outcome.Path, "sinks_added", outcome.SinksAdded, "sinks_removed", outcome.SinksRemoved,
-		"sinks_changed", outcome.SinksChanged, "targets", outcome.Targets)
+	r.logger.Info("config reloaded", "path", outcome.Path, "sinks_added", outcome.SinksAdded,
+		"sinks_removed", outcome.SinksRemoved, "sinks_changed", outcome.SinksChanged, "targets", outcome.Targets)
 	return outcome, nil
 }
 

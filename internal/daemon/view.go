@@ -139,5 +139,6 @@ func checkWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 		return nil // informd has just started
 	}
 	slices.Sort(names)
-	return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), suggestion(wants.Resource(), "watched resources", slices.Compact(names)))
+	said := wants.Resource()
+	return admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", slices.Compact(names)))
 }

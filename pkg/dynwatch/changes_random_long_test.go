@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,8 +33,7 @@ const secretToken = "tok-"
 // meanwhile, and has the patches applied to decoded objects: each leads from one event of
 // an object to the next. Watches break, histories expire, and the process ends.
 func TestRandomChanges(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := newSeed(t)
 	total := 0
 	for i := range randomTargets {
 		total += randomlyChanged(t, rand.New(rand.NewPCG(seed, uint64(i))))

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -17,11 +16,7 @@ import (
 // go, while the things in them change, with and without faults, and holds the stream
 // to what a consumer may rely on.
 func TestRandomNamespaces(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
+	s := newSeed(t)
 	for round := range uint64(8) {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			randomNamespaces(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%4 >= 2)

@@ -23,8 +23,7 @@ type changingDefinitions struct {
 // TestRandomDefinitions: custom resources come and go while discovery is behind, or broken, definitions are denied or
 // their watches silent, and the wanted set changes. Once all is well, each resource is watched, and nothing else.
 func TestRandomDefinitions(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := newSeed(t)
 	api := newFakeAPI(t)
 	api.serveAll(usual()...)
 	api.define()

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -79,11 +78,7 @@ func TestSinkFilters(t *testing.T) {
 // stream to what a change filter promises: every modified event has another label than the event
 // before, and the last label always comes.
 func TestRandomFilters(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
+	s := newSeed(t)
 	for round := range uint64(6) {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			randomlyFiltered(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%3 == 2)

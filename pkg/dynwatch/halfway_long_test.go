@@ -86,11 +86,7 @@ func halfways() map[string]halfway {
 // follow from a change of a namespace, and the namespace changes more until the next start. One of the
 // two watches may be behind, and history may be lost meanwhile.
 func TestKilledWhileANamespaceChanges(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
+	s := newSeed(t)
 	for name, h := range halfways() {
 		t.Run(name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(s, uint64(len(name))))

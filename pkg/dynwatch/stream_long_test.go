@@ -18,14 +18,21 @@ import (
 //nolint:gochecknoglobals // a test flag
 var seed = flag.Uint64("seed", 0, "seed of the random stream test; 0 takes one from the clock")
 
-// TestRandomFaults runs random writes against random faults and checks the whole
-// stream afterwards.
-func TestRandomFaults(t *testing.T) {
+// newSeed is the seed of a test, and tells how it is repeated.
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
 	t.Logf("repeat with -seed %d", s)
+	return s
+}
+
+// TestRandomFaults runs random writes against random faults and checks the whole
+// stream afterwards.
+func TestRandomFaults(t *testing.T) {
+	s := newSeed(t)
 	for round := range uint64(4) {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			randomFaults(t, rand.New(rand.NewPCG(s, round)))
@@ -101,11 +108,7 @@ func gapCounts(events []event.Event) map[event.Recovered]int {
 // selection and leave it. Of them only the end is told for certain, and that no
 // chain is broken on the way.
 func TestRandomFaultsUnderASelector(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
+	s := newSeed(t)
 	for round := range uint64(4) {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			randomSelection(t, rand.New(rand.NewPCG(s, round)))

@@ -58,6 +58,7 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 		happens(api)
 		r.begin(wanted)
 		r.caughtUp()
+		api.do(func() { api.refuse = nil })
 		r.eventually("an audit without divergences", func() bool {
 			got := r.auditNow()
 			if got.Divergences != 0 {

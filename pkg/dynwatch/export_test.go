@@ -12,7 +12,7 @@ import (
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = target.Timing{
 		Timing: listwatch.Timing{
-			Silence: silence, Reach: silence, Lag: tick, Failing: 10 * backoff, Tick: tick,
+			Silence: silence, Reach: silence, Lag: tick, Tick: tick,
 			Backoff: backoff, BackoffCap: 4 * backoff,
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},

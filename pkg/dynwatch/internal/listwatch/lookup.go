@@ -79,14 +79,12 @@ func byName(rv uint64, name string) metav1.ListOptions {
 }
 
 // lookBy looks an object up. A failure that can pass costs another attempt and not all that
-// a comparison has read so far: there are up to [lookAttempts]. One that lasts concerns the
-// object, or all look-ups.
+// a comparison has read so far: there are up to [lookAttempts].
 func (s *Source) lookBy(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
 	for retry := (pageRetry{}); ; {
 		found, ok, at, err := s.lookOnce(ctx, namespace, name, rv, o)
 		if !canPass(err) || retry.attempts+1 >= lookAttempts || !retry.wait(ctx, err) {
-			name := fmt.Sprintf("look-up of %s %s %s", namespace, o.FieldSelector, o.LabelSelector)
-			return found, ok, at, s.Note(ctx, err, Attempt{Request: "look-ups"}, Attempt{Request: name, At: rv})
+			return found, ok, at, err
 		}
 	}
 }
@@ -145,7 +143,6 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 // LookAmong finds an object by name in a list of all objects, for a server that ignores
 // field selectors. It holds one object at a time.
 func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
-	defer func() { err = s.Note(ctx, err, Attempt{Request: "search"}) }()
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	var passed tokens
 	for next := ""; ; {

@@ -70,24 +70,12 @@ type Listing struct {
 	At        uint64
 	Next      string
 	taken     int
-	number    uint64 // of the page to read
 	Namespace string
 	Memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
 }
 
 // fixed reports whether the page to read has the same items whenever it is requested.
 func (l *Listing) fixed() bool { return l.At != 0 || l.Next != "" }
-
-// The kinds of lists.
-const (
-	wholeList    = "list"
-	metadataList = "list of metadata"
-)
-
-// request names the requests for a page, whatever its revision.
-func (l *Listing) request(kind string) string {
-	return fmt.Sprintf("%s of %q, fixed: %t", kind, l.Namespace, l.fixed())
-}
 
 // takerError is an error of the function that takes a list's items, not of the list.
 type takerError struct{ error }
@@ -96,10 +84,9 @@ type takerError struct{ error }
 func (e *takerError) Unwrap() error { return e.error }
 
 // pages reads a list from l to its end and returns the list's revision. Read requests one
-// page of a kind of list. After an error l is at the page that failed, or at the beginning of a list
-// without an end.
+// page. After an error l is at the page that failed, or at the beginning of a list without an end.
 func (s *Source) pages(
-	ctx context.Context, kind string, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
+	ctx context.Context, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
 ) (uint64, error) {
 	var retry pageRetry
 	var passed tokens
@@ -112,9 +99,6 @@ func (s *Source) pages(
 		if mine, ok := errors.AsType[*takerError](err); ok {
 			return 0, mine.error
 		}
-		if kind != wholeList || l.fixed() || l.Namespace != "" { // else it is the last way that there is
-			err = s.Note(ctx, err, Attempt{Request: l.request(kind), At: l.number})
-		}
 		if err != nil {
 			s.growPages(l, err, growth)
 			if repeatable(l, err) && retry.wait(ctx, err) {
@@ -126,7 +110,7 @@ func (s *Source) pages(
 		if l.At != 0 && meta.ResourceVersion != l.At {
 			return 0, fmt.Errorf("at %d: %w", l.At, ErrInexact)
 		}
-		retry, l.taken, l.number = pageRetry{}, 0, l.number+1
+		retry, l.taken = pageRetry{}, 0
 		if l.Next = meta.Continue; l.Next == "" {
 			s.Times.add(began)
 			return meta.ResourceVersion, nil
@@ -225,7 +209,7 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 // List streams every object of the selection, as n normalises it, or the report about
 // one that is malformed, through take, from l on, and returns the list's revision.
 func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
-	rv, err := s.pages(ctx, wholeList, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
+	rv, err := s.pages(ctx, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		r := listRequest{client: s.lister(), options: o}
 		if r.client != s.shared || s.Resource.MetadataOnly || time.Now().UnixNano() < s.listsShare.Load() || !s.Clients.TakePlace(s.Clients.Lists) {
 			return s.page(ctx, l, r, n, take)
@@ -287,7 +271,7 @@ func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) 
 	unreadable := func(bad *frame.Malformed) bool { // what the list seems to lack may be this one
 		return s.covers(bad.Namespace) && bad.ResourceVersion == 0 || s.Unidentified(bad) && (bad.Namespace == "" || s.covers(bad.Namespace))
 	}
-	rv, err := s.pages(ctx, metadataList, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
+	rv, err := s.pages(ctx, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 		var broken *frame.Malformed
 		r := listRequest{client: s.lister(), options: o, identities: true}

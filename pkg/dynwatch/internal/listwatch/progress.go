@@ -17,8 +17,6 @@ type Timing struct {
 	Reach time.Duration
 	// Lag is how long the watch cache of an API server may take for what etcd has.
 	Lag time.Duration
-	// Failing is for how long a request must have failed until the error counts as lasting.
-	Failing time.Duration
 	// Tick is how often an idle loop looks at the clock.
 	Tick time.Duration
 	// Backoff is the first pause after a failure; it doubles up to BackoffCap.
@@ -68,7 +66,7 @@ type Progress struct {
 	opening uint64
 	// events: the watch has brought one.
 	events bool
-	// began is when the watch was opened, ended: the server has ended the one before, brief: soon
+	// began is when the watch was opened, ended: the server has ended or refused the one before, brief: soon
 	// after its start. missing is the position at which a list had what no watch has brought.
 	began        time.Time
 	ended, brief bool
@@ -97,7 +95,7 @@ func (p *Progress) Opened(cursor, head uint64) {
 	p.Expect(cursor, head)
 }
 
-// Ended notes that the server has ended the watch, without an error.
+// Ended notes that the server has ended the watch, or refused it, and has the history from its position.
 func (p *Progress) Ended(tick time.Duration) { p.ended, p.brief = true, time.Since(p.began) < tick }
 
 // Again notes that another watch is about to be opened, while the store is at head. If the server

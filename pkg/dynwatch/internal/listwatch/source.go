@@ -33,9 +33,9 @@ var ErrUnselected = errors.New("the server does not list by name")
 var ErrWrongList = errors.New("a list of the API server lacks an object that exists")
 
 // Unsupported reports whether err says that the server cannot list at an exact
-// revision, or by name, as some aggregated API servers, or that it has failed for long.
+// revision, or by name, as some aggregated API servers.
 func Unsupported(err error) bool {
-	return errors.Is(err, ErrInexact) || errors.Is(err, ErrUnselected) || errors.Is(err, ErrLasting) ||
+	return errors.Is(err, ErrInexact) || errors.Is(err, ErrUnselected) ||
 		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
@@ -69,8 +69,6 @@ type Source struct {
 	elsewhere atomic.Bool
 	// Times counts the lists of the target, nil for a source without a target.
 	Times *ListTimes
-	// Failures are the requests of the target that fail, nil for a source without a target.
-	Failures *Failures
 	// unselectable: the server refuses field selectors.
 	unselectable atomic.Bool
 	// confinedUntil is until when no look goes beyond the selection, in Unix nanoseconds:

@@ -51,7 +51,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		}
 		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
 			s.Clients.Pace.Note(s.Resource.GVR.Group, err)
-			return nil, s.NoteWatch(ctx, rv, fmt.Errorf("watch: %w", g.Explain(err)))
+			return nil, fmt.Errorf("watch: %w", g.Explain(err))
 		}
 	}
 	w, err := s.open(g.Context, client, options)
@@ -60,7 +60,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	}
 	if err != nil {
 		s.Clients.Pace.Note(s.Resource.GVR.Group, err)
-		return nil, s.NoteWatch(ctx, rv, fmt.Errorf("watch: %w", g.Explain(err)))
+		return nil, fmt.Errorf("watch: %w", g.Explain(err))
 	}
 	return w, nil
 }

@@ -38,8 +38,7 @@ func (c *Contradictions) NoteReturned(d listwatch.Listed) {
 }
 
 // Confirm reads a listed object from etcd, at revision at, or now if that revision is gone; now is the revision of
-// the answer. Of an object that cannot be emitted it returns the identity. What etcd cannot show for long is taken as
-// listed: to take a restore for none would hide changes.
+// the answer. Of an object that cannot be emitted it returns the identity.
 func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (o frame.Object, there bool, now uint64, err error) {
 	o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, at)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
@@ -47,9 +46,6 @@ func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, 
 		if errors.Is(err, listwatch.ErrOutside) {
 			err = nil
 		}
-	}
-	if errors.Is(err, listwatch.ErrLasting) {
-		return frame.Object{UID: d.UID, ResourceVersion: d.RV}, true, at, nil
 	}
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		return frame.Object{UID: bad.UID, ResourceVersion: bad.ResourceVersion}, true, at, nil

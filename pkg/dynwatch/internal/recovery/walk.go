@@ -134,14 +134,13 @@ func (w *Walk) run(ctx, asking context.Context) error {
 // cut reports whether an error ends one history, not the walk: what is beyond it
 // stays unknown.
 func (w *Walk) cut(asking context.Context, err error) bool {
-	if listwatch.Unsupported(err) && !errors.Is(err, listwatch.ErrLasting) {
+	if listwatch.Unsupported(err) {
 		w.mu.Lock()
 		w.Requests = 0
 		w.mu.Unlock()
 		return true
 	}
-	return listwatch.Expired(err) || listwatch.Unsupported(err) || errors.Is(err, errSpent) ||
-		asking.Err() != nil || w.Lenient
+	return listwatch.Expired(err) || errors.Is(err, errSpent) || asking.Err() != nil || w.Lenient
 }
 
 // state is what a name held at some revision.

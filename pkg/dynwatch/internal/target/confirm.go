@@ -19,12 +19,14 @@ import (
 const maxConfirmed = 32
 
 // confirmGone returns [listwatch.ErrWrongList] if etcd has an object that a list at revision rv lacks.
-// Of many objects it reads some, spread over all. A server that cannot read single objects is
+// Of many objects it reads some, spread over all. A server that cannot read single objects, or fails to for long, is
 // believed.
 func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64) error {
 	gone = slices.DeleteFunc(slices.Clone(gone), func(e *index.Entry) bool {
 		return !t.Coverage.Filter.Covers(t.Index.Namespace(e)) // etcd is asked about these anyway
 	})
+	l := t.loss()
+	fails := l != nil && l.failures >= failuresOfMetadata
 	n := min(len(gone), maxConfirmed)
 	for i := range n {
 		e := gone[i*len(gone)/n]
@@ -36,7 +38,7 @@ func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64
 		if there && err == nil {
 			return t.wrongList(t.Index.Namespace(e), t.Index.Name(e), rv)
 		}
-		if err != nil && !listwatch.Unsupported(err) {
+		if err != nil && !listwatch.Unsupported(err) && !fails {
 			return err
 		}
 	}

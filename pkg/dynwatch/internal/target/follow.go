@@ -33,7 +33,8 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 		return t.refused(err)
 	}
 	if err != nil {
-		return following{}, t.compareIfLasting(ctx, err)
+		t.refusedBy(err)
+		return following{}, t.endedBy(err)
 	}
 	defer w.Stop()
 	if err := t.Clients.Identity.Check(ctx); err != nil {
@@ -50,17 +51,14 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	if err = t.reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
-	if t.progress.EndedWithout(t.Cursor) {
-		t.Status.Stuck.Add(1)
-		err = t.fallBehind()
-	}
+	err = t.endedBy(err)
 	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.progress.Stuck > 0 {
 		t.unwatched.fail() // there can be more than it has brought
 	}
 	t.unwatched.begin()
 	t.abandonAudit()
 	t.again.Stop()
-	switch err = t.compareIfLasting(ctx, err); {
+	switch {
 	case listwatch.Expired(err):
 		return t.refused(err)
 	case errors.Is(err, errMoved), errors.Is(err, errReopen), errors.Is(err, listwatch.ErrStuck):
@@ -172,7 +170,9 @@ func (t *Target) betweenFrames(ctx context.Context) error {
 // handleEvent takes the frames of one event of the watch.
 func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
-		return t.Source.NoteWatch(ctx, t.resume(), fmt.Errorf("watch: %w", apierrors.FromObject(e.Object)))
+		err := fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+		t.refusedBy(err)
+		return err
 	}
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
@@ -190,6 +190,14 @@ func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 		w = w.Done()
 	}
 	return t.gathered(ctx)
+}
+
+// refusedBy notes that the server refuses or ends a watch with an error. If it is not overloaded, it may do so for
+// ever.
+func (t *Target) refusedBy(err error) {
+	if !listwatch.Expired(err) && !kube.Overloaded(err) {
+		t.progress.Ended(t.Timing.Tick)
+	}
 }
 
 // handle takes one frame.

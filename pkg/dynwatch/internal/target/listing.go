@@ -80,7 +80,7 @@ func (f *listing) ended(err error) bool {
 	if listwatch.Unsupported(err) {
 		f.refused++
 	}
-	return f.pages.Next == "" || listwatch.Expired(err) || errors.Is(err, listwatch.ErrLasting) || f.refused >= maxRefused
+	return f.pages.Next == "" || listwatch.Expired(err) || f.refused >= maxRefused
 }
 
 // readFirst reads the first list: everything in it is announced, between a begin and a synced event.

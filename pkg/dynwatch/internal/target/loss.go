@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -47,11 +49,11 @@ type loss struct {
 	// in the log's checkpoint before the first event that hides one.
 	incomplete bool
 
+	// failures counts what has failed while the API server answered other requests, see [Target.recover].
+	failures int
 	// answers is how many older revisions the walks have read, requests how many were asked for, spent what that took.
 	answers, requests int
 	spent             time.Duration
-	// lenient: some revision cannot be read for long. Walks leave it out.
-	lenient bool
 }
 
 // lossError ends what the target does: it recovers the loss next.
@@ -63,6 +65,27 @@ func (e lossError) Error() string { return "history is lost, reason: " + e.of.re
 func isLoss(err error) bool {
 	_, is := errors.AsType[lossError](err)
 	return is
+}
+
+// An API server can answer one request with errors for ever, and all others well: etcd has an object that cannot be
+// decoded or decrypted at that revision, or a proxy refuses what it does not know. So a recovery takes another way
+// after a number of failures, which loses no more than it declares.
+const (
+	// failuresOfExact is after how many failures the list is one of now.
+	failuresOfExact = 3
+	// failuresOfWalk is after how many a walk leaves out what it cannot read.
+	failuresOfWalk = 6
+	// failuresOfMetadata is after how many the list is one of whole objects.
+	failuresOfMetadata = 9
+)
+
+// failed counts an error. An overloaded server, another cluster and a wrong list pass, and an outage is found before.
+func (l *loss) failed(err error) {
+	_, busy := kube.Throttled(err)
+	passes := busy || errors.Is(err, kube.ErrOtherCluster) || errors.Is(err, listwatch.ErrWrongList)
+	if err != nil && !passes && !isLoss(err) {
+		l.failures++
+	}
 }
 
 // walks reports whether the revisions that were lost can be read from etcd one by one.

@@ -123,10 +123,7 @@ func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Ob
 	if listwatch.Unsupported(err) {
 		found, ok, _, err = t.Source.LookAmong(ctx, namespace, name)
 	}
-	switch {
-	case errors.Is(err, listwatch.ErrLasting):
-		return nil, true, nil // all that is known is that it is not selected
-	case errors.Is(err, listwatch.ErrOutside):
+	if errors.Is(err, listwatch.ErrOutside) {
 		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)

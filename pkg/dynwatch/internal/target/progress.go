@@ -2,8 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -84,27 +82,8 @@ func (t *Target) stuck(ctx context.Context) error {
 	return t.fallBehind()
 }
 
-// compareIfLasting has a list replace a watch that keeps failing, if objects have changed. Without
-// changes the watch may still bring what lists cannot show.
-func (t *Target) compareIfLasting(ctx context.Context, err error) error {
-	if !errors.Is(err, listwatch.ErrLasting) || time.Since(t.comparedAt) < t.Timing.Failing {
-		return err
-	}
-	_, same, unread := t.matchesList(ctx)
-	switch {
-	case isLoss(unread):
-		return unread
-	case unread != nil:
-		return err
-	case same:
-		t.comparedAt = time.Now()
-		return err
-	}
-	return t.fallBehind()
-}
-
 // compareEnded compares the index with a list if the head has been above the position for as long
-// as one watch may take to reach it, while the server ended each watch. The watch that is opened
+// as one watch may take to reach it, while the server ended or refused each watch. The watch that is opened
 // next has to bring the difference: what a list shows is newer than the watches before it. A
 // list that fails proves nothing, and another one follows.
 func (t *Target) compareEnded(ctx context.Context) error {
@@ -122,6 +101,16 @@ func (t *Target) compareEnded(ctx context.Context) error {
 		p.Compared(t.Cursor, same)
 	}
 	return nil
+}
+
+// endedBy is the error after a watch that the server has ended or refused with err: a loss, if the watch had to bring
+// what a list has shown.
+func (t *Target) endedBy(err error) error {
+	if !t.progress.EndedWithout(t.Cursor) {
+		return err
+	}
+	t.Status.Stuck.Add(1)
+	return t.fallBehind()
 }
 
 // fallBehind has a list replace what the watch does not bring.

@@ -64,8 +64,20 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 		}
 	}
 	l.tried = true
+	next, err := t.recoverBy(ctx, l)
+	l.failed(err)
+	return next, err
+}
+
+// recoverBy compares a list, of the kind that has not failed too often.
+func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 	at := l.oldest
 	switch {
+	case l.failures >= failuresOfMetadata:
+		l.incomplete = true
+		return t.recoverAll(ctx, l)
+	case l.failures >= failuresOfExact:
+		at = 0
 	case l.reason == reasonAudit:
 		at = t.Cursor
 	case t.refusals.count > maxRefusals: // the cache moves on too fast

@@ -162,6 +162,6 @@ func (t *Target) discover(ctx context.Context) (catalog.Resolved, error) {
 // use makes a source that of the target.
 func (t *Target) use(s *listwatch.Source, r catalog.Resolved) {
 	t.Source, t.Resolved = s, r
-	s.Times, s.Failures = &t.Status.Lists, &t.failures
+	s.Times = &t.Status.Lists
 	t.Status.SetResolved(r)
 }

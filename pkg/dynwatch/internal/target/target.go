@@ -63,9 +63,8 @@ type Target struct {
 	// Source is nil until the resource is resolved.
 	Source *listwatch.Source
 	discovery
-	// failures are the requests that fail, and pause follows an error of the API server.
-	failures listwatch.Failures
-	pause    wait.Backoff
+	// pause follows an error of the API server.
+	pause wait.Backoff
 	// opening ends this target's turn to open its watch, and is nil if it has none.
 	opening func()
 
@@ -124,8 +123,8 @@ func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
-		failures: listwatch.Failures{After: o.Timing.Failing}, rejections: make(map[string]uint64),
-		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
+		rejections: make(map[string]uint64),
+		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
 		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), state: waiting{},
 	}
 	t.again.Stop()

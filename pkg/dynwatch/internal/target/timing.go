@@ -25,7 +25,7 @@ func DefaultTiming() Timing {
 	return Timing{
 		Timing: listwatch.Timing{
 			Silence: 3 * time.Minute, Reach: 2 * time.Minute, Lag: 30 * time.Second,
-			Failing: time.Minute, Tick: 15 * time.Second,
+			Tick:    15 * time.Second,
 			Backoff: firstPause, BackoffCap: longestPause, WaitingCap: waitingPause, DeniedCap: deniedPause,
 		},
 		StaleTold:  10 * time.Second,

@@ -3,7 +3,6 @@ package target
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -73,7 +72,7 @@ func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
 	}
 	w := &recovery.Walk{
 		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
-		Lenient: l.lenient,
+		Lenient: l.failures >= failuresOfWalk,
 	}
 	began := time.Now()
 	err := t.emitWalk(ctx, w, t.Limits.Time-l.spent)
@@ -82,8 +81,7 @@ func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
 	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
 	l.answers += w.Answers
 	l.incomplete = l.incomplete || w.Torn
-	if err = t.Source.Note(ctx, err, listwatch.Attempt{Request: "history walk", At: l.from}); err != nil {
-		l.lenient = l.lenient || errors.Is(err, listwatch.ErrLasting)
+	if err != nil {
 		return err
 	}
 	t.Logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)

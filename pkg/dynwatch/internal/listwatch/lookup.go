@@ -140,35 +140,6 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 	return found, ok, meta.ResourceVersion, nil
 }
 
-// LookAmong finds an object by name in a list of all objects, for a server that ignores
-// field selectors. It holds one object at a time.
-func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
-	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
-	var passed tokens
-	for next := ""; ; {
-		meta, err := s.readList(ctx, listRequest{client: s.shared, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
-			one, err := s.Whole.Normalise(raw)
-			bad, isBad := errors.AsType[*frame.Malformed](err)
-			switch {
-			case isBad && bad.Name == name:
-				return err
-			case err == nil && one.Name == name && one.Namespace == namespace:
-				found, ok = one, true
-			}
-			return nil
-		})
-		if err != nil {
-			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, err)
-		}
-		if next = meta.Continue; next == "" {
-			return found, ok, meta.ResourceVersion, nil
-		}
-		if passed.repeat(next) {
-			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, errEndless)
-		}
-	}
-}
-
 // Answers reads an object, if there is one: the server has to convert it.
 func (s *Source) Answers(ctx context.Context) error {
 	_, err := s.ReadFew(ctx, s.Resource.Namespace, 1, func([]byte) error { return ErrEnough })

@@ -116,14 +116,11 @@ func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
-// stillThereNow is stillThere for a server that does not list at exact revisions, or by name.
+// stillThereNow is stillThere for a revision that cannot be read. Where no object can be read by name, all that is
+// known is that this one is not selected.
 func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Object, there bool, err error) {
-	namespace, name := t.Index.Namespace(e), t.Index.Name(e)
-	found, ok, _, err := t.Source.Look(ctx, namespace, name, 0)
-	if listwatch.Unsupported(err) {
-		found, ok, _, err = t.Source.LookAmong(ctx, namespace, name)
-	}
-	if errors.Is(err, listwatch.ErrOutside) {
+	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
+	if errors.Is(err, listwatch.ErrOutside) || listwatch.Unsupported(err) {
 		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)

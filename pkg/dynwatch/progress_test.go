@@ -2,7 +2,6 @@ package dynwatch_test
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,34 +80,6 @@ func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	if n := len(r.log.all()); n != 5 {
 		t.Errorf("events %q", r.since(5))
 	}
-}
-
-// TestWatchStuckAtTheHead: a watch gets stuck at the head. That of another resource in the same etcd
-// continues, so the revision is asked for, and a bookmark proves it long before the time that a
-// watch has to reach the head.
-func TestWatchStuckAtTheHead(t *testing.T) {
-	api := newFakeAPI(t)
-	wanted := inNamespaces("a", "b")
-	api.put("a", "x", "")
-	api.put("b", "y", "")
-	r := live(t, api, wanted)
-	api.starve()
-	api.do(func() {
-		api.stale = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/namespaces/a/") }
-		api.fresh = api.opened // the next connection reaches another API server
-	})
-	api.put("a", "x", "")
-	api.put("b", "y", "")
-	r.eventually("the change behind the stuck watch", func() bool {
-		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Namespace == "a" && e.Op == event.Modified })
-	})
-	r.consistent() // the change in b comes by another watch, perhaps after the one in a
-	for _, s := range r.manager.Targets() {
-		if want := uint64(strings.Count(s.Namespace, "a")); s.Stuck != want {
-			t.Errorf("%s: stuck %d times, want %d", s.Name, s.Stuck, want)
-		}
-	}
-	checkStream(t, r.log.all(), api)
 }
 
 // An audit waits for the watch to pass its list. A watch that never does is replaced, and

@@ -47,7 +47,6 @@ type Clients struct {
 	Logger    *slog.Logger
 	Identity  *Identity
 	Rollbacks *Rollbacks
-	Furthest  Furthest
 	// dials count the connections of Shared, Other and Apart.
 	dials dials
 }

@@ -74,24 +74,16 @@ type Progress struct {
 	// Lenience counts how often the time to reach the head has been doubled, as nothing was
 	// missing.
 	Lenience int
-	bookmarks
-}
-
-// bookmarks is what the bookmarks show that do not move the watch.
-type bookmarks struct {
 	// asked is when the head was asked for, at the opening or later. late: a bookmark that came
 	// later than a watch cache lags was still behind the head.
 	asked time.Time
 	late  bool
-	// due: one has come that was behind the watch of another resource. apart: that other one
-	// is in another etcd.
-	due, apart bool
 }
 
 // Opened notes that a watch is open while the store is at head.
 func (p *Progress) Opened(cursor, head uint64) {
 	now := time.Now()
-	p.began, p.ticked, p.opening, p.events, p.bookmarks = now, now, cursor, false, bookmarks{asked: now}
+	p.began, p.ticked, p.asked, p.opening, p.events, p.late = now, now, now, cursor, false, false
 	p.Expect(cursor, head)
 }
 
@@ -169,34 +161,20 @@ func (p *Progress) Event() { p.events = true }
 func (p *Progress) Tick(cursor uint64, most time.Duration) {
 	now := time.Now()
 	if cursor != p.seen {
-		p.seen, p.Waited, p.bookmarks = cursor, 0, bookmarks{apart: p.apart}
+		p.seen, p.Waited, p.asked, p.late = cursor, 0, time.Time{}, false
 	} else {
 		p.Waited += min(now.Sub(p.ticked), most)
 	}
 	p.ticked = now
 }
 
-// Bookmark notes a bookmark that does not move the watch. Furthest is the revision that the
-// furthest watch of any resource has reached, lag how long a watch cache may take.
-func (p *Progress) Bookmark(cursor, furthest uint64, lag time.Duration) {
-	switch {
-	case p.Head > cursor:
-		p.late = p.late || !p.asked.IsZero() && time.Since(p.asked) >= lag
-	case furthest > cursor:
-		p.due = !p.apart
-	}
+// Bookmark notes a bookmark that does not move the watch. Lag is how long a watch cache may take.
+func (p *Progress) Bookmark(cursor uint64, lag time.Duration) {
+	p.late = p.late || p.Head > cursor && !p.asked.IsZero() && time.Since(p.asked) >= lag
 }
 
-// Due reports whether the head should be asked for. In one etcd all resources share one revision.
-// So a bookmark that is behind the watch of another resource may be of a stuck one.
-func (p *Progress) Due() bool { return p.due }
-
-// Asked notes that the store was at head after the furthest watch had reached a revision. If head
-// is lower, the two are in different etcds.
-func (p *Progress) Asked(head, furthest uint64) {
-	p.bookmarks = bookmarks{asked: time.Now(), apart: head < furthest}
-	p.Waited = 0
-}
+// Asked notes that the head was asked for.
+func (p *Progress) Asked() { p.asked, p.late, p.Waited = time.Now(), false, 0 }
 
 // Late reports whether a bookmark proves that the watch is stuck. It proves nothing where
 // bookmarks were late before.

@@ -252,6 +252,6 @@ func (t *Target) progressBy(w *frame.Watched) {
 	case w.ResourceVersion > t.Cursor:
 		t.Status.Progressed()
 	default:
-		t.progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Lag)
+		t.progress.Bookmark(t.Cursor, t.Timing.Lag)
 	}
 }

@@ -14,23 +14,22 @@ import (
 // consistent read has shown. One that does not is replaced over another connection, which
 // may reach another API server. If that one does not either, a consistent list is
 // compared with the index, and a reconcile follows if they differ. The target is stale
-// meanwhile. Of a watch that was at the head when it got stuck, the revision is asked for when a
-// bookmark is behind the watch of another resource. The next bookmark decides then. Watches that
-// the server ends one after the other are judged together.
+// meanwhile. Of a watch that was at the head when it got stuck, the revision is asked for after a time
+// without progress. The next bookmark decides then. Watches that the server ends one after the other are
+// judged together.
 
 // watchProgress decides what it means that the watch has not moved. It returns ErrStuck
 // if the watch must be replaced, and a loss if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
 	p := &t.progress
 	p.Tick(t.Cursor, 2*t.Timing.Tick)
-	t.Clients.Furthest.Note(t.Cursor)
 	switch {
 	case !p.Reached(t.Cursor):
 		if !t.bookmarked || !p.Late() && p.Left(t.Timing.Reach) > 0 {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
-	case t.bookmarked && (p.Due() || p.Waited >= t.silence()):
+	case t.bookmarked && p.Waited >= t.silence():
 		return t.askHead(ctx)
 	}
 	return nil
@@ -40,12 +39,11 @@ func (t *Target) watchProgress(ctx context.Context) error {
 // happens in the store, or that the watch is stuck.
 func (t *Target) askHead(ctx context.Context) error {
 	p := &t.progress
-	furthest := t.Clients.Furthest.Note(t.Cursor)
 	head, err := t.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	p.Asked(head, furthest)
+	p.Asked()
 	if head < t.Cursor {
 		return t.behindPosition(ctx) // the watch is of another history
 	}

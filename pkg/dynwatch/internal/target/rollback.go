@@ -113,7 +113,6 @@ func (t *Target) newestKnown() uint64 {
 // are of two histories.
 func (t *Target) rollBack() error {
 	t.passRollbacks() // what follows is read after all of them
-	t.Clients.Furthest.Forget()
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,

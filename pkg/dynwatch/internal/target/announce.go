@@ -33,12 +33,17 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 			return err
 		}
 	}
+	audited := t.lostBy(reasonAudit)
+	skipped := audited && e != nil && o.ResourceVersion <= t.Audits.began && t.mayHaveHeldBack(e, o.ResourceVersion)
 	held, err := t.Write(ctx, emit.Announcement{
 		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(),
 	})
-	if held {
+	switch {
+	case held:
 		t.Status.Unchanged.Add(1)
 		t.noteHeldBack(e, o.ResourceVersion)
+	case audited && !skipped: // by change filters of the process before this one, which this one may not have
+		t.diverged(emit.IDOf(o), o.ResourceVersion)
 	}
 	return err
 }

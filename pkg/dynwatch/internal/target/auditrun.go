@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -13,51 +12,47 @@ import (
 const (
 	// batchSize is how many listed objects are compared at a time, between frames.
 	batchSize = 500
+	// maxEnded bounds the ends of objects that are kept. Others count as differences, until they are compared again.
+	maxEnded = 10_000
 )
 
-// auditRun is an audit that is under way. All but the list until it is complete
-// belongs to the goroutine that started it. Its fields are one state: the list, what it has
-// found, and how far the watch has come since.
+// auditRun is an audit that is under way. All but the list until it is complete belongs to the loop of the target.
 type auditRun struct {
 	// number marks the entries that the list holds.
 	number uint32
-	// limit bounds the suspects that are kept.
-	limit int
-	// pages is what was listed; it is closed at the end of the list, and RV and
-	// Err are set then.
+	// at is the revision of the list, position the one from which a watch would have resumed at the beginning. At is 0
+	// for the newest revision, until the first page is there.
+	at, position uint64
+	// pages is what was listed; it is closed at the end of the list, and err, why that failed, is set then.
 	pages chan []listwatch.Listed
-	// RV is the revision of the list, Err why there is none.
-	rv  uint64
-	err error
-	// Stop ends the list and waits for its end.
+	err   error
+	// stop ends the list and waits for its end.
 	stop func()
 
-	// Objects is how many the list held so far.
-	objects int
-	// Complete: the list was compared to its end.
+	// objects is how many the list held so far, differing how many of them, and of those that it lacks, differ from the
+	// index.
+	objects, differing int
+	// complete: the list was compared to its end.
 	complete bool
-	// Suspects are objects whose state in the list and in the index differ, by name.
-	suspects map[string]listwatch.Listed
-	// ended are the revisions of ends that the watch has brought since, by name.
+	// ended are the revisions of ends behind the position at which the audit began, by name.
 	ended map[string]uint64
-	// more counts suspects and ends beyond what is kept.
-	more int
-	// stand is the cursor when the watch was last seen past the list, since when.
-	stand uint64
-	since time.Time
 }
 
-// Start lists the objects of a source.
-func startAudit(ctx context.Context, source *listwatch.Source, number uint32, limit int) *auditRun {
+// start lists the objects of a source.
+func (r *auditRun) start(ctx context.Context, source *listwatch.Source) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &auditRun{number: number, limit: limit, pages: make(chan []listwatch.Listed), suspects: make(map[string]listwatch.Listed), ended: make(map[string]uint64)}
+	r.pages = make(chan []listwatch.Listed)
 	var lister sync.WaitGroup
-	lister.Go(func() { r.list(ctx, source) })
+	lister.Go(func() {
+		defer close(r.pages)
+		if r.err = r.list(ctx, source); r.err == nil {
+			r.err = source.Clients.Identity.Check(ctx)
+		}
+	})
 	r.stop = func() {
 		cancel()
 		lister.Wait()
 	}
-	return r
 }
 
 // next is where the next page comes from; nil if there is none.
@@ -68,15 +63,9 @@ func (r *auditRun) next() <-chan []listwatch.Listed {
 	return r.pages
 }
 
-// list sends the pages of a list at the newest revision.
-func (r *auditRun) list(ctx context.Context, source *listwatch.Source) {
-	defer close(r.pages)
-	if r.err = r.listPages(ctx, source); r.err == nil {
-		r.err = source.Clients.Identity.Check(ctx)
-	}
-}
-
-func (r *auditRun) listPages(ctx context.Context, source *listwatch.Source) error {
+// list sends the pages of a list. An API server that finds its own cache wrong (feature DetectCacheInconsistency, every
+// 5 to 8 minutes) serves lists at an exact revision from etcd from then on.
+func (r *auditRun) list(ctx context.Context, source *listwatch.Source) (err error) {
 	page := make([]listwatch.Listed, 0, batchSize)
 	send := func() error {
 		select {
@@ -87,86 +76,55 @@ func (r *auditRun) listPages(ctx context.Context, source *listwatch.Source) erro
 			return ctx.Err()
 		}
 	}
-	item := func(m listwatch.Listed) error {
-		page = append(page, m)
-		if len(page) < batchSize {
+	if r.at == 0 {
+		if r.at, err = source.Revision(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = source.ListMetadata(ctx, r.at, func(m listwatch.Listed) error {
+		if page = append(page, m); len(page) < batchSize {
 			return nil
 		}
 		return send()
-	}
-	// An API server that finds its own cache wrong (feature DetectCacheInconsistency, every 5 to 8
-	// minutes) serves lists at an exact revision from etcd from then on.
-	rv, err := source.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	r.rv, err = source.ListMetadata(ctx, rv, item)
-	if listwatch.Unsupported(err) {
-		r.rv, err = source.ListMetadata(ctx, 0, item)
-	}
+	})
 	if err != nil {
 		return err
 	}
 	return send()
 }
 
-// compare compares one page with the index, and what the list lacks once it is over.
-func (r *auditRun) compare(x *index.Index, page []listwatch.Listed, more bool) {
+// compareAudit compares one page of an audit with the index, and what the list lacks once it is over.
+func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
+	r := t.Audits.running
 	for _, d := range page {
 		r.objects++
-		e := x.Get(d.Namespace, d.Name)
+		e := t.Index.Get(d.Namespace, d.Name)
 		if e != nil {
 			e.Sweep = r.number
 		}
-		k := x.Known(e, d.UID)
-		if d.RV != 0 && (k.Object != decide.Same || k.Newest != d.RV) {
-			r.suspect(d)
+		k := t.Index.Known(e, d.UID)
+		same := k.Object == decide.Same && k.Newest == d.RV
+		later := k.Newest > r.at || r.ended[index.Key(d.Namespace, d.Name)] > r.at // than the list
+		if !same && !later && d.RV != 0 && !t.isRejected(d.UID, d.RV) {
+			r.differing++
 		}
 	}
 	if more {
 		return
 	}
-	r.complete = true
-	if r.err != nil {
+	if r.complete = true; r.err != nil {
 		return
 	}
-	for e := range x.All() {
-		// A frame can have brought an object since its page was compared: it is a suspect already.
-		_, listed := r.suspects[index.Key(x.Namespace(e), x.Name(e))]
-		if e.Sweep != r.number && e.RV <= r.rv && !listed {
-			r.suspect(listwatch.Listed{Namespace: x.Namespace(e), Name: x.Name(e)})
+	for e := range t.Index.All() {
+		if e.Sweep != r.number && e.RV <= r.at {
+			r.differing++
 		}
 	}
 }
 
-func (r *auditRun) suspect(d listwatch.Listed) {
-	if len(r.suspects) >= r.limit {
-		r.more++
-		return
-	}
-	r.suspects[index.Key(d.Namespace, d.Name)] = d
-}
-
 // end notes that the watch has brought the end of an object at revision rv. It does nothing without a run.
 func (r *auditRun) end(namespace, name string, rv uint64) {
-	switch {
-	case r == nil:
-	case len(r.ended) >= r.limit:
-		r.more++
-	default:
+	if r != nil && len(r.ended) < maxEnded {
 		r.ended[index.Key(namespace, name)] = rv
 	}
-}
-
-// differing is how many objects are suspects.
-func (r *auditRun) differing() int { return len(r.suspects) + r.more }
-
-// settled reports whether all frames up to the cursor, which is past the list, were seen. More
-// objects can end at the cursor than have yet, unless the watch would resume there: then the
-// cursor must move on, or stay for a tick.
-func (r *auditRun) settled(cursor, resume uint64, tick time.Duration) bool {
-	if r.stand != cursor {
-		r.stand, r.since = cursor, time.Now()
-	}
-	return resume == cursor || time.Since(r.since) >= tick
 }

@@ -16,6 +16,7 @@ import (
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
+	t.answerAudits(AuditResult{Err: ErrAbandoned})
 	if !errors.Is(err, kube.ErrNotServed) {
 		t.Status.Failures.Add(1)
 	}

@@ -56,7 +56,10 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 		t.unwatched.fail() // there can be more than it has brought
 	}
 	t.unwatched.begin()
-	t.abandonAudit()
+	if !isLoss(err) { // else the recovery, or the next watch, answers
+		t.abandonAudit()
+	}
+	t.stopAudit()
 	t.again.Stop()
 	switch {
 	case listwatch.Expired(err):
@@ -128,9 +131,9 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.looks.Timer.C:
 			err = t.look(ctx)
 		case reply := <-t.Audits.Requests:
-			t.requestAudit(ctx, reply)
+			t.Audits.waiting = append(t.Audits.waiting, reply)
 		case page, more := <-t.Audits.running.next():
-			t.Audits.running.compare(t.Index, page, more)
+			t.compareAudit(page, more)
 		case <-t.again.C:
 			err = t.listAgain(ctx)
 		case request := <-t.resnapshots():

@@ -238,6 +238,9 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 		return err
 	}
 	for _, e := range gone {
+		if t.lostBy(reasonAudit) {
+			t.diverged(t.Index.ID(e), rv)
+		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {
 			return err
 		}

@@ -39,8 +39,9 @@ type loss struct {
 	from   uint64
 	// oldest is a revision from which a watch can begin, as the API server's error names it; 0 if it names none.
 	oldest uint64
-	// unsure: an audit found only what change filters may have skipped. No gap follows a list at the position.
-	unsure bool
+	// found is how many objects an audit has found to differ: without one, no gap follows. Audited is its outcome.
+	found   int
+	audited AuditResult
 	// tried: a recovery was begun. If it failed, etcd may have been restored since.
 	tried bool
 	// unreadable: some deletions are unknown, as a list had objects without a readable identity.

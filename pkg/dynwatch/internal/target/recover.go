@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/informd/informd/internal/display"
@@ -71,6 +70,9 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 
 // recoverBy compares a list, of the kind that has not failed too often.
 func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
+	if l.reason == reasonAudit && l.found == 0 {
+		return t.compareAudited(ctx, l)
+	}
 	at := l.oldest
 	switch {
 	case l.failures >= failuresOfMetadata:
@@ -90,9 +92,6 @@ func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 		if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
 			return next, err
 		}
-	}
-	if l.unsure { // the watch will not bring what is between the position and a list of now
-		l.unsure, l.from = false, max(l.from, t.resume())
 	}
 	next, err := t.recoverAt(ctx, l, 0)
 	if listwatch.Unsupported(err) {
@@ -120,17 +119,13 @@ func (t *Target) recoverAll(ctx context.Context, l *loss) (state, error) {
 	return t.recoveredBy(ctx, l, p, rv, err)
 }
 
-// recoveredBy ends what a list at rv lacks, and with that the recovery. A wrong list does not end the watch that an
-// audit has found it behind the position: there may be no other API server.
+// recoveredBy ends what a list at rv lacks, and with that the recovery.
 func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, err error) (state, error) {
 	if err == nil && !p.Rollback && rv < t.Cursor {
 		err = t.behindPosition(ctx)
 	}
 	if err == nil {
 		err = t.endMissing(ctx, p, rv)
-	}
-	if l.reason == reasonAudit && errors.Is(err, listwatch.ErrWrongList) {
-		return following{}, nil
 	}
 	if err != nil {
 		return recovering{l}, err
@@ -166,7 +161,7 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 		t.Coverage.Widen(&gap)
 	}
 	gap.To = max(gap.To, t.Coverage.LeavesAt()) // the list lacks what leaves, and frames bring a part only
-	if !l.unsure && (!l.walks() || l.from < rv) {
+	if (l.reason != reasonAudit || l.found > 0) && (!l.walks() || l.from < rv) {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
@@ -174,6 +169,9 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 			"runbook", display.GapRunbook(l.reason))
 	} else {
 		t.Logger.Info("no revision is missing; no gap", "to", rv)
+	}
+	if l.reason == reasonAudit && l.found > 0 {
+		t.divergence(l, l.found)
 	}
 	if err := t.Flush(ctx); err != nil {
 		return err

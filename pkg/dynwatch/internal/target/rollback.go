@@ -122,7 +122,7 @@ func (t *Target) rollBack() error {
 		l.from, l.unreadable = was.from, was.unreadable
 	}
 	t.progress, t.refusals = listwatch.Progress{}, refusals{}
-	t.logged = 0
+	t.logged, t.Audits.head = 0, 0
 	clear(t.ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()

@@ -157,6 +157,7 @@ func (t *Target) Run(ctx context.Context) {
 	if reason == "" {
 		t.markLast()
 	}
+	t.answerAudits(AuditResult{Err: ErrAbandoned})
 	t.endResnapshot(errInterrupted)
 	t.setState(status.Stopped, reason)
 }

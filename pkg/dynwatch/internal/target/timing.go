@@ -59,13 +59,11 @@ type Limits struct {
 	Width    int
 	// Bodies is how many bytes of older states of one name a walk holds.
 	Bodies int
-	// Suspects bounds what an audit keeps in mind.
-	Suspects int
 }
 
 // DefaultLimits are those of the daemon.
 func DefaultLimits() Limits {
 	return Limits{
-		Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Bodies: 4 << 20, Suspects: 10_000,
+		Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Bodies: 4 << 20,
 	}
 }

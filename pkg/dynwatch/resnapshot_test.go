@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,60 +169,6 @@ func TestResnapshotBehindTheLog(t *testing.T) {
 	}
 }
 
-// The server lists now only: what the list has and the watch has yet to bring needs another list.
-func TestResnapshotWithoutExactRevisions(t *testing.T) {
-	api := fourObjects(t)
-	r := live(t, api, things())
-	api.keepRefusing(func(r *http.Request) bool {
-		return r.URL.Query().Get("limit") == "500" && r.URL.Query().Get("resourceVersion") != ""
-	}, refusal(400, "BadRequest", "no exact revisions"))
-	api.do(func() { api.mute = true })
-	api.put("a", "changed", "")
-	n := len(r.log.all())
-	outcome := r.resnapshotLater()
-	r.eventually("the others", func() bool { return len(r.log.all()) == n+4 })
-	api.do(func() { api.mute = false })
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
-	}
-	checkStream(t, r.log.all(), api)
-}
-
-// The server lists now only, and between two lists an object is born and the one before it changes: the list is ahead
-// of the watch each time. The re-snapshot ends all the same.
-func TestResnapshotWhileObjectsAreBorn(t *testing.T) {
-	api := fourObjects(t)
-	r := live(t, api, things())
-	lists := 0
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if q := r.URL.Query(); q.Get("limit") != "500" || metadataOnly(r) {
-				return false
-			} else if q.Get("resourceVersion") != "" {
-				writeStatus(w, 400, "BadRequest", "no exact revisions")
-				return true
-			}
-			if lists++; lists == 1 { // one at a time
-				api.put("a", "changed", "")
-			}
-			api.put("a", fmt.Sprint("born-", lists), "")
-			api.put("a", fmt.Sprint("born-", lists-1), "")
-			return false
-		}
-	})
-	select {
-	case x := <-r.resnapshotLater():
-		if checkResnapshot(t, r.log.all(), x.Run) < 4 || x.Err != nil {
-			t.Errorf("%+v", x)
-		}
-	case <-time.After(deadline):
-		t.Fatal("the re-snapshot does not end")
-	}
-	api.do(func() { api.refuse = nil })
-	r.caughtUp()
-	checkStream(t, r.log.all(), api)
-}
-
 // Amid writes, cut watches and lists that fail: every object comes, none twice.
 func TestResnapshotAmidFaults(t *testing.T) {
 	api := newFakeAPI(t)
@@ -315,7 +260,8 @@ func TestResnapshotGivesUp(t *testing.T) {
 		list func(w http.ResponseWriter)
 		want string
 	}{
-		"refused": {func(w http.ResponseWriter) { writeStatus(w, 403, "Forbidden", "no list today") }, "no list today"},
+		"refused":            {func(w http.ResponseWriter) { writeStatus(w, 403, "Forbidden", "no list today") }, "no list today"},
+		"no exact revisions": {func(w http.ResponseWriter) { writeStatus(w, 400, "BadRequest", "no exact revisions") }, "no exact revisions"},
 		"an object without a readable identity": {func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"104"},"items":[{"metadata":{}}]}`)
@@ -403,54 +349,6 @@ func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
 	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
 		t.Errorf("%+v, events %q", x, r.since(n))
 	}
-}
-
-// TestResnapshotWhileADeletionIsPending: etcd has compacted the position, and a list of now lacks what the watch has yet to
-// end. A snapshot at the position without it would be a lie.
-func TestResnapshotWhileADeletionIsPending(t *testing.T) {
-	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
-	api.do(func() { api.mute = true })
-	api.del("a", "deleted")
-	api.compact()
-	outcome := r.resnapshotLater()
-	r.eventually("a list of now", func() bool { return count(r.log.all()[n:], event.Snapshot) == 3 })
-	<-time.After(100 * time.Millisecond) // for an end that is not due
-	api.do(func() { api.mute = false })
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
-	}
-	all := r.log.all()[n:]
-	ended := slices.IndexFunc(all, func(e event.Event) bool { return e.Op == event.Deleted })
-	if synced := slices.IndexFunc(all, func(e event.Event) bool { return e.Op == event.Synced }); ended < 0 || synced < ended {
-		t.Errorf("events %q", r.since(n))
-	}
-}
-
-// TestResnapshotThatListsAgain: the first list is not the last one, and the next one is ahead of the watch, which has yet to
-// bring two changes of an object that the first list has repeated.
-func TestResnapshotThatListsAgain(t *testing.T) {
-	api := fourObjects(t)
-	r := start(t, api, things())
-	r.caughtUp()
-	n := len(r.log.all())
-	api.do(func() { api.mute = true })
-	api.del("a", "deleted")
-	api.compact()
-	outcome := r.resnapshotLater()
-	r.eventually("a list of now", func() bool { return count(r.log.all()[n:], event.Snapshot) == 3 })
-	api.put("a", "same", "")
-	api.put("a", "same", "")
-	const ofNow = "/things?limit=500"
-	lists := api.requestsWith(ofNow)
-	r.eventually("two more lists", func() bool { return api.requestsWith(ofNow) > lists+3 })
-	api.do(func() { api.mute = false })
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
-	}
-	r.caughtUp()
-	checkStream(t, r.log.all(), api)
 }
 
 // A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.

@@ -31,10 +31,9 @@ type Pass struct {
 	Cause    uint64
 	Replay   bool
 	// Repeat is the run of a re-snapshot, 0 if the pass is not one: objects that are as they are listed are
-	// announced again, and counted by Repeated. Differs: there are others.
+	// announced again, and counted by Repeated.
 	Repeat   uint64
 	Repeated int
-	differs  bool
 	// Rollback: the index's revisions are of another history than the list's.
 	Rollback bool
 	// Unreadable: the list held something whose identity could not be read, so that
@@ -135,9 +134,8 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	case s.Repeat == 0:
 	case k.Object != decide.Same, e.Run == s.Repeat:
 		return nil // the watch brings it, or has missed it, or the list is wrong: it is for an audit to tell
-	case o.ResourceVersion < k.Newest || o.ResourceVersion > max(k.Newest, t.Cursor):
-		s.differs = s.differs || e.RV <= t.resnapshot.since // else consumers have it since the begin event
-		return nil
+	case o.ResourceVersion < k.Newest:
+		return nil // another list follows
 	}
 	left, err := t.leftBefore(ctx, s, k, o)
 	if err != nil {

@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -14,8 +13,8 @@ import (
 )
 
 // A re-snapshot announces each object of the target again, on request. Between two frames the loop lists the selection
-// at exactly its position, and repeats what the log has as it is listed. If the log is ahead of the list, or the list
-// of a server without exact revisions ahead of the watch, another list follows.
+// at exactly its position, and repeats what the log has as it is listed. If the log is ahead of the list, another list
+// follows. A server without exact revisions has no re-snapshots but those from the log.
 
 // resnapshotAttempts is how often in a row the list of a re-snapshot may fail until the request is
 // given up.
@@ -46,8 +45,6 @@ type ResnapshotRequest struct {
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
 	ResnapshotRequest
-	// since is the newest revision in the log at the begin event: what has a later one has come behind that.
-	since    uint64
 	objects  int // that were announced again
 	failures int
 	backoff  wait.Backoff
@@ -63,10 +60,7 @@ func (t *Target) resnapshots() <-chan ResnapshotRequest {
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot = &resnapshot{ResnapshotRequest: r, since: t.Cursor, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
-	for e := range t.Index.All() {
-		t.resnapshot.since = max(t.resnapshot.since, e.RV)
-	}
+	t.resnapshot = &resnapshot{ResnapshotRequest: r, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
 	if err := t.EmitBound(ctx, event.Begin, r.Run, t.Cursor, true); err != nil {
 		return err
@@ -81,10 +75,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	err := t.repeatAll(ctx, s, t.Cursor)
-	if listwatch.Unsupported(err) || listwatch.Expired(err) {
-		err = t.repeatAll(ctx, s, 0)
-	}
+	err := t.repeatAll(ctx, s)
 	switch {
 	case errors.Is(err, emit.ErrLog), isLoss(err):
 		return err
@@ -93,7 +84,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		t.endResnapshot(nil)
 		return err
 	}
-	if s.failures++; s.failures >= resnapshotAttempts {
+	if s.failures++; s.failures >= resnapshotAttempts || listwatch.Unsupported(err) {
 		t.endResnapshot(err)
 		return nil
 	}
@@ -106,27 +97,23 @@ func (t *Target) listAgain(ctx context.Context) error {
 	return nil
 }
 
-// repeatAll lists the objects at a revision, now if it is 0, and repeats them.
-func (t *Target) repeatAll(ctx context.Context, s *resnapshot, at uint64) error {
+// repeatAll lists the objects and repeats them.
+func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	pass := t.NewPass(Pass{Repeat: s.Run})
-	rv, err := t.list(ctx, pass, &listwatch.Listing{At: at})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
 	}
 	switch {
 	case err != nil:
 		return err
-	case rv < t.Cursor:
-		return fmt.Errorf("%w (list at %d)", errBehind, rv)
 	case pass.Unreadable:
 		return errUnreadable
-	case pass.differs:
-		return errDiffers
 	}
 	for e := range t.Index.All() {
-		// The list lacks it, or has one of its name from before; or the watch has yet to end what consumers do not
-		// have since the begin event; or its namespace leaves, and may match again before.
-		if e.Run != s.Run && (e.RV > rv || rv > t.Cursor && e.RV <= s.since || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
+		// The list has it in another state, or one of its name from before, or lacks it; or its namespace leaves, and may
+		// match again before.
+		if e.Run != s.Run && (e.Sweep == pass.Number || e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
 			return errDiffers
 		}
 	}

@@ -60,7 +60,6 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 		t.abandonAudit()
 	}
 	t.stopAudit()
-	t.again.Stop()
 	switch {
 	case listwatch.Expired(err):
 		return t.refused(err)
@@ -134,8 +133,6 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			t.Audits.waiting = append(t.Audits.waiting, reply)
 		case page, more := <-t.Audits.running.next():
 			t.compareAudit(page, more)
-		case <-t.again.C:
-			err = t.listAgain(ctx)
 		case request := <-t.resnapshots():
 			err = t.beginResnapshot(ctx, request)
 		}
@@ -157,6 +154,9 @@ func (t *Target) onTick(ctx context.Context, q *quiet) error {
 	err := t.sitOut(ctx, q)
 	if err == nil {
 		err = t.watchProgress(ctx)
+	}
+	if err == nil {
+		err = t.listAgain(ctx)
 	}
 	t.beginAudit(ctx)
 	return err

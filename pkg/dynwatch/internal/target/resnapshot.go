@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -47,7 +44,6 @@ type resnapshot struct {
 	ResnapshotRequest
 	objects  int // that were announced again
 	failures int
-	backoff  wait.Backoff
 }
 
 // resnapshots is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
@@ -60,7 +56,7 @@ func (t *Target) resnapshots() <-chan ResnapshotRequest {
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot = &resnapshot{ResnapshotRequest: r, backoff: kube.Backoff(5*t.Timing.Backoff, 10*t.Timing.BackoffCap)}
+	t.resnapshot = &resnapshot{ResnapshotRequest: r}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
 	if err := t.EmitBound(ctx, event.Begin, r.Run, t.Cursor, true); err != nil {
 		return err
@@ -88,12 +84,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		t.endResnapshot(err)
 		return nil
 	}
-	pause := s.backoff.Step()
-	if delay, ok := kube.SuggestedDelay(err); ok {
-		pause = max(pause, delay)
-	}
-	t.Logger.Warn("re-snapshot cannot list the objects; retrying", "err", err, "pause", pause)
-	t.again.Reset(pause)
+	t.Logger.Warn("re-snapshot cannot list the objects; retrying", "err", err, "pause", t.Timing.Tick)
 	return nil
 }
 
@@ -127,7 +118,6 @@ func (t *Target) endResnapshot(err error) {
 		return
 	}
 	t.resnapshot = nil
-	t.again.Stop()
 	if err != nil {
 		t.Logger.Warn("re-snapshot incomplete", "run", s.Run, "err", err, "next", "run `informd resnapshot` again")
 	} else {

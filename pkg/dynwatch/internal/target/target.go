@@ -104,11 +104,9 @@ type Target struct {
 	bookmarked bool
 	Audits     audits
 
-	// Resnapshots are requests for re-snapshots, of which one is in progress at a time, and again says
-	// when to list once more for it.
+	// Resnapshots are requests for re-snapshots, of which one is in progress at a time.
 	Resnapshots chan ResnapshotRequest
 	resnapshot  *resnapshot
-	again       *time.Timer
 
 	// reviewed is when it was asked last which permissions are missing.
 	reviewed time.Time
@@ -125,9 +123,8 @@ func New(o Options) *Target {
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
 		rejections: make(map[string]uint64),
 		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
-		Resnapshots: make(chan ResnapshotRequest), again: time.NewTimer(time.Hour), state: waiting{},
+		Resnapshots: make(chan ResnapshotRequest), state: waiting{},
 	}
-	t.again.Stop()
 	t.Writer = emit.New(emit.Options{
 		Append: t.append, Forget: t.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
 		Cluster: o.Cluster, Target: o.Name, Namespace: o.Spec.Namespace, Index: t.Index,

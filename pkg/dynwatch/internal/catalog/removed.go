@@ -28,9 +28,9 @@ import (
 //	a resource, if the    API discovery lists the group without it, also over  the answers have been so
 //	definitions cannot    a new connection each time                           for 10 min
 //	be read
-//	a namespace, if its   the API server answers that the Namespace does not   at once
-//	objects are           exist: an empty list of that one name, or a 404 as
-//	forbidden             a Status about that Namespace
+//	a namespace, if its   a list of that one name does not hold the Namespace  at once
+//	objects are
+//	forbidden
 //
 // A 404 is no authority. Proxies answer it for a missing route, an API server that starts
 // answers it, and one of two API servers answers it during an upgrade. Nor is an error,

@@ -260,6 +260,15 @@ func (n *Namespaces) keep(all map[string]namespace, o *listwatch.MetadataObject)
 	n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
 }
 
+// Exists asks etcd whether a Namespace exists, with a list of that one name. It returns the revision of the answer.
+func (n *Namespaces) Exists(ctx context.Context, name string) (exists bool, rv uint64, err error) {
+	_, exists, rv, err = n.watch.Source.Look(ctx, "", name, 0)
+	if err == nil && rv == 0 {
+		err = fmt.Errorf("list namespaces: %w", listwatch.ErrInexact)
+	}
+	return exists, rv, err
+}
+
 // revision returns the newest revision of the Namespaces' store.
 func (n *Namespaces) revision(ctx context.Context) (uint64, error) {
 	rv, err := n.watch.Source.Revision(ctx)

@@ -134,11 +134,11 @@ func (t *Target) explainForbidden(ctx context.Context, err error) error {
 	if t.Spec.Namespace == "" || !apierrors.IsForbidden(err) {
 		return err
 	}
-	exists, rv, unread := t.Coverage.Namespaces.Exists(ctx, t.Clients.Discovery.Client, t.Spec.Namespace)
+	exists, rv, unread := t.Coverage.Namespaces.Exists(ctx, t.Spec.Namespace)
 	switch {
 	case apierrors.IsForbidden(unread):
 		return fmt.Errorf("%w; informd cannot check whether namespace %q exists: "+
-			"grant a ClusterRole with `get` on namespaces and resourceNames: [%s]", err, t.Spec.Namespace, t.Spec.Namespace)
+			"grant a ClusterRole with `list` on namespaces and resourceNames: [%s]", err, t.Spec.Namespace, t.Spec.Namespace)
 	case errors.Is(unread, kube.ErrOtherCluster):
 		return unread
 	case unread != nil, exists:

@@ -159,8 +159,8 @@ func mutants() []mutant {
 			faults: "N7-reset-watches", caughtBy: []string{"I1", "I2", "I9"},
 		},
 		{
-			name: "filters-begin-anew-at-restart", file: "pkg/dynwatch/internal/emit/changes.go",
-			old: "if e.Epoch != w.Epoch {", new: "if e.Epoch != w.Epoch || e.Hash == 0 {",
+			name: "filters-begin-anew-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
+			old: "if one.Epoch = e.Epoch; e.Reannounced() {", new: "if one.Epoch = e.Epoch + 1; e.Reannounced() {",
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},
 		{

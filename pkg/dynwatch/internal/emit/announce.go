@@ -64,7 +64,7 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 		}
 	}
 	w.Index.Announced(e)
-	e.RV, e.Ordinal, e.Hash, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch
+	e.RV, e.Ordinal, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Epoch
 	return false, w.emit(ctx, ev)
 }
 
@@ -125,6 +125,6 @@ func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, ru
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...)
 	w.Index.Announced(e)
-	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch, run
+	e.RV, e.Ordinal, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Epoch, run
 	return w.emit(ctx, ev)
 }

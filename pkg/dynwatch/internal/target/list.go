@@ -216,9 +216,6 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 // sameContent reports whether an object at the revision of the entry's last event has its content: after
 // a rollback, the same revision can be another state.
 func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
-	if e.Hash != 0 {
-		return t.Index.Hash(o.Data) == e.Hash, nil
-	}
 	of := t.Event(event.Modified, t.Index.ID(e), true)
 	last, ok, err := t.Last(ctx, &of)
 	of.Data = event.CloseData(o.Data)

@@ -60,7 +60,7 @@ func (l *logTest) ok(err error) {
 func (l *logTest) open() {
 	l.t.Helper()
 	var err error
-	l.Journal, err = journal.OpenOn(l.disk, l.config, "boot", 512)
+	l.Journal, err = journal.OpenOn(l.disk, l.config, "boot", 560)
 	l.ok(err)
 }
 

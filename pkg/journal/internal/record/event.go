@@ -2,10 +2,8 @@ package record
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -15,15 +13,14 @@ import (
 // Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
 // left out. Fields 1 to 8 are those of [texts], and 20 to 24 those of [numbers].
 const (
-	fieldName      = 8
-	fieldUID       = iota + 8 // as text
-	fieldUIDRaw               // 16 bytes of a UUID in lower case
-	fieldOp                   // as text
-	fieldTime                 // when informd observed the change; microseconds, if it is not that of the record
-	fieldReplay               // empty
-	fieldID                   // if it does not follow from the others
-	fieldGap                  // JSON
-	fieldUnchanged            // 8 bytes for each filter, also if there are none
+	fieldName = 8
+	fieldUID  = iota + 8
+	fieldID
+	fieldOp
+	fieldTime      // when informd observed the change; microseconds, if it is not that of the record
+	fieldReplay    // empty
+	fieldGap       // JSON
+	fieldUnchanged // 8 bytes for each filter, also if there are none
 	firstNumber    = 20
 )
 
@@ -40,12 +37,8 @@ func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
 	for i, text := range texts(e) {
 		dst = appendText(dst, byte(i+1), *text)
 	}
-	var raw [16]byte
-	if parseUUID(&raw, e.UID) {
-		dst = appendField(dst, fieldUIDRaw, raw[:])
-	} else {
-		dst = appendText(dst, fieldUID, e.UID)
-	}
+	dst = appendText(dst, fieldUID, e.UID)
+	dst = appendText(dst, fieldID, e.ID)
 	dst = appendText(dst, fieldOp, string(e.Op))
 	if observed := e.Time.UnixMicro(); observed != at {
 		dst = appendNumber(dst, fieldTime, uint64(observed))
@@ -57,10 +50,6 @@ func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
 	}
 	if e.Replay {
 		dst = append(dst, fieldReplay, 0)
-	}
-	var scratch [160]byte
-	if expected, known := appendID(scratch[:0], e); !known || string(expected) != e.ID {
-		dst = appendText(dst, fieldID, e.ID)
 	}
 	if e.Gap != nil {
 		gap, err := json.Marshal(e.Gap)
@@ -75,26 +64,6 @@ func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
 		}
 	}
 	return dst
-}
-
-// appendID appends the id that most events have: of an object's state or of its deletion.
-func appendID(dst []byte, e *event.Event) (_ []byte, known bool) {
-	dst = append(append(dst, e.UID...), ':')
-	switch e.Op {
-	case event.Snapshot, event.Added, event.Modified:
-		dst = strconv.AppendUint(dst, e.ResourceVersion, 10)
-	case event.Deleted:
-		dst = append(dst, "deleted"...)
-	default:
-		return dst, false
-	}
-	if e.Run != 0 {
-		dst = strconv.AppendUint(append(dst, ":r"...), e.Run, 10)
-	}
-	if e.Epoch != 0 {
-		dst = strconv.AppendUint(append(dst, ":e"...), e.Epoch, 10)
-	}
-	return dst, true
 }
 
 func appendField[T string | []byte](dst []byte, number byte, value T) []byte {
@@ -112,35 +81,6 @@ func appendText(dst []byte, number byte, value string) []byte {
 func appendNumber(dst []byte, number byte, value uint64) []byte {
 	var scratch [binary.MaxVarintLen64]byte
 	return appendField(dst, number, binary.AppendUvarint(scratch[:0], value))
-}
-
-// parseUUID reads a UUID in the form that [uuid] writes, and no other.
-func parseUUID(raw *[16]byte, s string) bool {
-	if len(s) != len(uuid(raw)) {
-		return false
-	}
-	at := 0
-	for _, digits := range []string{s[:8], s[9:13], s[14:18], s[19:23], s[24:]} {
-		n, err := hex.Decode(raw[at:], []byte(digits))
-		if err != nil {
-			return false
-		}
-		at += n
-	}
-	text := uuid(raw)
-	return string(text[:]) == s
-}
-
-func uuid(raw *[16]byte) (text [36]byte) {
-	at := 0
-	for _, part := range [][]byte{raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]} {
-		if at > 0 {
-			text[at] = '-'
-			at++
-		}
-		at += hex.Encode(text[at:], part)
-	}
-	return text
 }
 
 // The fields of a record that has a name and a value.
@@ -210,14 +150,6 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 		}
 		head = rest
 	}
-	if e.ID == "" && e.Op != "" {
-		var scratch [160]byte
-		id, known := appendID(scratch[:0], &e)
-		if !known {
-			return event.Event{}, fmt.Errorf("%w: an event %q without an id", ErrInvalid, e.Op)
-		}
-		e.ID = string(id)
-	}
 	return e, nil
 }
 
@@ -242,12 +174,8 @@ func setField(e *event.Event, number uint64, value []byte, shared *Strings) erro
 		e.Name = string(value)
 	case fieldUID:
 		e.UID = string(value)
-	case fieldUIDRaw:
-		if len(value) != 16 {
-			return fmt.Errorf("%w: a UID of %d bytes", ErrInvalid, len(value))
-		}
-		text := uuid((*[16]byte)(value))
-		e.UID = string(text[:])
+	case fieldID:
+		e.ID = string(value)
 	case fieldOp:
 		e.Op = event.Op(shared.of(value))
 	case fieldTime:
@@ -257,8 +185,6 @@ func setField(e *event.Event, number uint64, value []byte, shared *Strings) erro
 		return err
 	case fieldReplay:
 		e.Replay = true
-	case fieldID:
-		e.ID = string(value)
 	case fieldGap:
 		e.Gap = new(event.GapInfo)
 		if err := json.Unmarshal(value, e.Gap); err != nil {

@@ -39,45 +39,15 @@ func (s source) number() uint64 {
 	return s.Uint64() >> s.IntN(64)
 }
 
-func (s source) uid() string {
-	const digits = "0123456789abcdefABCDEF"
-	if s.IntN(3) == 0 {
-		return s.text()
-	}
-	b := []byte("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
-	most := 16
-	if s.IntN(4) == 0 {
-		most = len(digits)
-	}
-	for i := range b {
-		if b[i] == 'x' {
-			b[i] = digits[s.IntN(most)]
-		}
-	}
-	if s.IntN(8) == 0 {
-		b[s.IntN(len(b))] = '-'
-	}
-	return string(b)
-}
-
 func (s source) event() event.Event {
 	e := event.Event{
 		ID: s.text(), Op: event.Ops()[s.IntN(len(event.Ops()))], Time: time.UnixMicro(int64(s.number() >> 8)).UTC(),
 		Cluster: s.text(), Target: s.text(), Group: s.text(), Version: s.text(), Resource: s.text(), Kind: s.text(),
-		Namespace: s.text(), Name: s.text(), UID: s.uid(), ResourceVersion: s.number(), PrevResourceVersion: s.number(),
+		Namespace: s.text(), Name: s.text(), UID: s.text(), ResourceVersion: s.number(), PrevResourceVersion: s.number(),
 		Ordinal: s.number(), Epoch: s.number(), Run: s.number(), Replay: s.IntN(2) == 0,
 	}
 	if data := s.bytes(300); len(data) > 0 {
 		e.Data = data
-	}
-	switch {
-	case e.Op == event.Deleted:
-		e.ID = event.DeletedID(e.UID, 0)
-	case e.ID == "":
-		e.ID = event.ObjectID(e.UID, e.ResourceVersion, 0)
-	}
-	if s.IntN(2) == 0 {
-		e.SetRun(e.Run)
 	}
 	if s.IntN(4) == 0 {
 		e.Gap = &event.GapInfo{From: s.number(), To: s.number(), Reason: "expired", Recovered: event.RecoveredState, Trimmed: s.number()}

@@ -20,8 +20,8 @@ import (
 const HeaderSize = 72
 
 const (
-	magic      = "INFLOG\x00\x02"
-	indexMagic = "INFIDX\x00\x02"
+	magic      = "INFLOG\x00\x03"
+	indexMagic = "INFIDX\x00\x03"
 	logSuffix  = ".log"
 	idxSuffix  = ".idx"
 )

@@ -20,7 +20,7 @@ import (
 
 func smallOptions() wal.Options {
 	o := options()
-	o.SegmentBytes, o.TailBytes = 700, 1
+	o.SegmentBytes, o.TailBytes = 760, 1
 	return o
 }
 

@@ -154,7 +154,7 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 // TestLastBeforeDamage: if damage has taken the last record of a key, the one before it is the last one, also for the
 // target of the object and at a further start.
 func TestLastBeforeDamage(t *testing.T) {
-	const objects = 40
+	const objects = 36
 	d := disktest.New(1)
 	l := open(t, d, nil)
 	for round := range 4 {

@@ -102,7 +102,7 @@ func (d *Directory) Sync() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Free implements [Dir].
+// Free returns what this process may still write, and the size of the file system, in bytes.
 func (d *Directory) Free() (free, total uint64, err error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(d.path, &stat); err != nil {

@@ -25,8 +25,6 @@ type Dir interface { //nolint:interfacebloat // the calls of one directory
 	// Sync makes the names durable: what was created, renamed and removed. A file exists after a
 	// crash only if its directory was synced.
 	Sync() error
-	// Free returns what this process may still write, and the size of the file system, in bytes.
-	Free() (free, total uint64, err error)
 }
 
 // File is an open file. ReadAt may be called concurrently with all other methods.

@@ -197,8 +197,8 @@ func (d *Disk) Clone(seed uint64) *Disk {
 	return other
 }
 
-// call begins a call, and locks the disk if it returns no error.
-func (d *Disk) call(name, file string, changes bool) error {
+// do makes a call.
+func (d *Disk) do(name, file string, changes bool, call func() error) error {
 	d.mu.Lock()
 	before := d.faults.Before
 	d.mu.Unlock()
@@ -208,108 +208,96 @@ func (d *Disk) call(name, file string, changes bool) error {
 		}
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if changes && !d.off {
 		if d.calls++; d.faults.PowerAfter > 0 && d.calls > d.faults.PowerAfter {
 			d.lose()
 		}
 	}
 	if d.off {
-		d.mu.Unlock()
 		return ErrPowerLost
 	}
-	return nil
+	return call()
 }
 
 // Create implements [disk.Dir].
-func (d *Disk) Create(name string) (disk.File, error) {
-	if err := d.call("create", name, true); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	if d.names[name] != nil {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
-	}
-	f := &inode{dirty: map[int]struct{}{}}
-	d.names[name] = f
-	d.pending = append(d.pending, change{to: name, file: f})
-	return &file{disk: d, inode: f, name: name, life: d.life}, nil
+func (d *Disk) Create(name string) (f disk.File, err error) {
+	err = d.do("create", name, true, func() error {
+		if d.names[name] != nil {
+			return &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+		}
+		created := &inode{dirty: map[int]struct{}{}}
+		d.names[name] = created
+		d.pending = append(d.pending, change{to: name, file: created})
+		f = &file{disk: d, inode: created, name: name, life: d.life}
+		return nil
+	})
+	return f, err
 }
 
 // Open implements [disk.Dir].
-func (d *Disk) Open(name string) (disk.File, error) {
-	if err := d.call("open", name, false); err != nil {
-		return nil, err
+func (d *Disk) Open(name string) (f disk.File, err error) {
+	err = d.do("open", name, false, func() error {
+		found, err := d.find("open", name)
+		if err == nil {
+			f = &file{disk: d, inode: found, name: name, life: d.life}
+		}
+		return err
+	})
+	return f, err
+}
+
+func (d *Disk) find(call, name string) (*inode, error) {
+	if f := d.names[name]; f != nil {
+		return f, nil
 	}
-	defer d.mu.Unlock()
-	f := d.names[name]
-	if f == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return &file{disk: d, inode: f, name: name, life: d.life}, nil
+	return nil, &fs.PathError{Op: call, Path: name, Err: fs.ErrNotExist}
 }
 
 // Rename implements [disk.Dir].
 func (d *Disk) Rename(from, to string) error {
-	if err := d.call("rename", from, true); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	f := d.names[from]
-	if f == nil {
-		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
-	}
-	if replaced := d.names[to]; replaced != nil {
-		d.used -= uint64(len(replaced.data))
-	}
-	delete(d.names, from)
-	d.names[to] = f
-	d.pending = append(d.pending, change{from: from, to: to, file: f})
-	return nil
+	return d.do("rename", from, true, func() error {
+		f, err := d.find("rename", from)
+		if err != nil {
+			return err
+		}
+		if replaced := d.names[to]; replaced != nil {
+			d.used -= uint64(len(replaced.data))
+		}
+		delete(d.names, from)
+		d.names[to] = f
+		d.pending = append(d.pending, change{from: from, to: to, file: f})
+		return nil
+	})
 }
 
 // Remove implements [disk.Dir].
 func (d *Disk) Remove(name string) error {
-	if err := d.call("remove", name, true); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	f := d.names[name]
-	if f == nil {
-		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
-	}
-	delete(d.names, name)
-	d.used -= uint64(len(f.data))
-	d.pending = append(d.pending, change{from: name, file: f})
-	return nil
+	return d.do("remove", name, true, func() error {
+		f, err := d.find("remove", name)
+		if err != nil {
+			return err
+		}
+		delete(d.names, name)
+		d.used -= uint64(len(f.data))
+		d.pending = append(d.pending, change{from: name, file: f})
+		return nil
+	})
 }
 
 // Names implements [disk.Dir].
-func (d *Disk) Names() ([]string, error) {
-	if err := d.call("names", "", false); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	return slices.Collect(maps.Keys(d.names)), nil
+func (d *Disk) Names() (names []string, err error) {
+	err = d.do("names", "", false, func() error {
+		names = slices.Collect(maps.Keys(d.names))
+		return nil
+	})
+	return names, err
 }
 
 // Sync implements [disk.Dir].
 func (d *Disk) Sync() error {
-	if err := d.call("sync", "", true); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	d.durable, d.pending = maps.Clone(d.names), nil
-	return nil
-}
-
-// Free implements [disk.Dir].
-func (d *Disk) Free() (free, total uint64, err error) {
-	if err := d.call("free", "", false); err != nil {
-		return 0, 0, err
-	}
-	defer d.mu.Unlock()
-	if d.faults.Size == 0 {
-		return 1 << 50, 1 << 50, nil
-	}
-	return d.faults.Size - min(d.faults.Size, d.used), d.faults.Size, nil
+	return d.do("sync", "", true, func() error {
+		d.durable, d.pending = maps.Clone(d.names), nil
+		return nil
+	})
 }

@@ -38,25 +38,16 @@ func (r *remote) Files(ctx context.Context) (all journal.Files, err error) {
 }
 
 // Chunk implements [journal.Leader].
-func (r *remote) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
-	return r.chunk(ctx, name, offset, false)
-}
-
-// Next implements [journal.Leader].
-func (r *remote) Next(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
-	return r.chunk(ctx, name, offset, true)
-}
-
-func (r *remote) chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
+func (r *remote) Chunk(ctx context.Context, name string, offset int64, ack bool) (c journal.Chunk, err error) {
 	h, body, err := r.get(ctx, url.Values{"file": {name}, "offset": {strconv.FormatInt(offset, 10)}, "ack": {strconv.FormatBool(ack)}})
 	if err != nil {
-		return journal.Chunk{}, err
+		return c, err
 	}
-	version, err := strconv.ParseUint(h.Get(versionHeader), 10, 64)
-	if err != nil {
-		return journal.Chunk{}, fmt.Errorf("the answer of %s is not that of an informd: %w", r.address, err)
+	if err := json.Unmarshal([]byte(h.Get(chunkHeader)), &c); err != nil {
+		return c, fmt.Errorf("the answer of %s is not that of an informd: %w", r.address, err)
 	}
-	return journal.Chunk{Bytes: body, Ended: h.Get(endedHeader) == "true", Next: h.Get(nextHeader), Version: version}, nil
+	c.Bytes = body
+	return c, nil
 }
 
 // maxAnswer bounds what a leader may answer, in bytes.

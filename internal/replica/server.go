@@ -14,17 +14,13 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// The headers of a part of a file.
-const (
-	endedHeader   = "Informd-Ended"
-	nextHeader    = "Informd-Next"
-	versionHeader = "Informd-Version"
-)
+// chunkHeader is the header of an answer that has a [journal.Chunk] but its bytes, as JSON.
+const chunkHeader = "Informd-Chunk"
 
 // Server serves the log of a leader: GET /log of the admin server. Its zero value serves none.
 //
 //	/log?replica=<address>&term=<n>                     the files, as JSON
-//	/log?...&file=<name>&offset=<n>&ack=<true|false>    a part of a file, with headers
+//	/log?...&file=<name>&offset=<n>&ack=<true|false>    a part of a file, with a header
 //
 // With ack=true, the replica has all of the log before the offset. At the end of the newest file it waits
 // for more. 503 is the answer of a process that does not lead, 409 for another term, 410 for a file that
@@ -110,11 +106,12 @@ func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set(endedHeader, strconv.FormatBool(c.Ended))
-	h.Set(nextHeader, c.Next)
-	h.Set(versionHeader, strconv.FormatUint(c.Version, 10))
+	head, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(chunkHeader, string(head))
 	_, _ = w.Write(c.Bytes) // the client has gone
 	return nil
 }

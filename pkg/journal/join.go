@@ -52,16 +52,10 @@ func (m *Mirror) joinFiles(ctx context.Context, leader Leader, files Files, befo
 		}
 		return before && ofLog(name) && !same, err
 	})
-	if err == nil {
-		err = m.copyMissing(ctx, leader, files, have)
-	}
 	if err != nil {
 		return err
 	}
-	return m.remove(func(name string) (bool, error) {
-		_, listed := files.Find(name)
-		return ofLog(name) && !listed, nil
-	})
+	return m.copyMissing(ctx, leader, files, have)
 }
 
 // errNoLog: what answers is no informd, or one of another format.
@@ -99,8 +93,8 @@ func (m *Mirror) remove(goes func(name string) (bool, error)) error {
 	return m.dir.Sync()
 }
 
-// copyMissing copies sealed files but those that are here. The index file of a segment, which tells a later join that
-// it is the same, comes behind it.
+// copyMissing copies sealed files but those that are here, and removes those that are not in the list. The index file
+// of a segment, which tells a later join that it is the same, comes behind it.
 func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files, here []string) error {
 	for _, f := range files.Sealed {
 		if slices.Contains(here, f.Name) {
@@ -110,7 +104,15 @@ func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files, he
 			return err
 		}
 	}
-	return m.dir.Sync()
+	if err := m.dir.Sync(); err != nil {
+		return err
+	}
+	active, _ := segment.ParseName(files.Active.Name)
+	return m.remove(func(name string) (bool, error) {
+		n, _ := segment.ParseName(name)
+		_, listed := files.Find(name)
+		return ofLog(name) && !listed && n.Number < active.Number, nil
+	})
 }
 
 // same reports whether a file is a sealed one that the leader has, too. No sealed file ever changes.
@@ -148,27 +150,21 @@ func (m *Mirror) end(name string) (size int64, sum uint32, err error) {
 
 // copyFile copies a sealed file. It has its name when it is complete and synced.
 func (m *Mirror) copyFile(ctx context.Context, leader Leader, f File) error {
-	temporary := f.Name + disk.TemporarySuffix
-	open, err := disk.CreateTemporary(m.dir, f.Name)
-	if err != nil {
-		return err
-	}
-	size := int64(0)
-	for ended := false; err == nil && !ended; {
-		var c Chunk
-		if c, err = leader.Chunk(ctx, f.Name, size); err == nil {
-			_, err = open.WriteAt(c.Bytes, size)
+	return disk.Replace(m.dir, f.Name, true, func(to disk.File) error {
+		size := int64(0)
+		for ended := false; !ended; {
+			c, err := leader.Chunk(ctx, f.Name, size, false)
+			if err == nil {
+				_, err = to.WriteAt(c.Bytes, size)
+			}
+			if err != nil {
+				return err
+			}
 			size, ended = size+int64(len(c.Bytes)), c.Ended
 		}
-	}
-	if err == nil && f.Size > 0 && size != f.Size {
-		err = fmt.Errorf("%s has %d bytes, and the leader's has %d", f.Name, size, f.Size)
-	}
-	if err == nil {
-		err = open.Sync()
-	}
-	if err = errors.Join(err, open.Close()); err != nil {
-		return errors.Join(err, m.dir.Remove(temporary))
-	}
-	return m.dir.Rename(temporary, f.Name)
+		if f.Size > 0 && size != f.Size {
+			return fmt.Errorf("%s has %d bytes, and the leader's has %d", f.Name, size, f.Size)
+		}
+		return nil
+	})
 }

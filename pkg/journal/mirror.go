@@ -17,11 +17,9 @@ import (
 
 // Leader is the process whose log a [Mirror] copies.
 type Leader interface {
-	// Files and Chunk are those of its journal.
+	// Files and Chunk are those of its journal. With ack, Chunk acknowledges all of the log before the offset.
 	Files(ctx context.Context) (Files, error)
-	Chunk(ctx context.Context, name string, offset int64) (Chunk, error)
-	// Next is Chunk, and acknowledges all of the log before the offset.
-	Next(ctx context.Context, name string, offset int64) (Chunk, error)
+	Chunk(ctx context.Context, name string, offset int64, ack bool) (Chunk, error)
 }
 
 // Mirror is the copy of a leader's log in journal.dir of a follower. [Open] on that directory continues
@@ -156,7 +154,7 @@ func (m *Mirror) begin(name string) error {
 
 // step copies what the newest segment has more.
 func (m *Mirror) step(ctx context.Context, leader Leader) error {
-	c, err := leader.Next(ctx, m.name, m.offset)
+	c, err := leader.Chunk(ctx, m.name, m.offset, true)
 	if err != nil {
 		return err
 	}
@@ -171,16 +169,11 @@ func (m *Mirror) step(ctx context.Context, leader Leader) error {
 		m.goal = File{}
 	}
 	if c.Ended {
-		if c.Next == "" {
-			return ErrNoFile
-		}
-		if _, ok := segment.ParseName(c.Next); !ok {
-			return fmt.Errorf("%w: %q", errNoLog, c.Next)
-		}
 		if err := m.open.Sync(); err != nil {
 			return err
 		}
-		if err := m.begin(c.Next); err != nil {
+		full, _ := segment.ParseName(m.name)
+		if err := m.begin(segment.Name{Number: full.Number + 1}.Log()); err != nil {
 			return err
 		}
 	}
@@ -226,21 +219,13 @@ func (m *Mirror) follow(ctx context.Context, leader Leader, version uint64) erro
 	return nil
 }
 
-// tidy copies sealed files that are new, and removes those that are gone.
+// tidy copies sealed files that are new, and removes those that are gone. What is here of a name of the list is the same.
 func (m *Mirror) tidy(ctx context.Context, leader Leader, files Files) error {
-	names, err := m.dir.Names() // what is here of a name of the list is the same
-	if err == nil {
-		err = m.copyMissing(ctx, leader, files, names)
-	}
+	names, err := m.dir.Names()
 	if err != nil {
 		return err
 	}
-	active, _ := segment.ParseName(files.Active.Name)
-	return m.remove(func(name string) (bool, error) {
-		n, ok := segment.ParseName(name)
-		_, listed := files.Find(name)
-		return ok && !listed && n.Number < active.Number, nil
-	})
+	return m.copyMissing(ctx, leader, files, names)
 }
 
 func (m *Mirror) closeFile() (err error) {

@@ -40,14 +40,10 @@ func (l *link) Files(context.Context) (journal.Files, error) {
 	return l.leader.Files()
 }
 
-func (l *link) Next(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
-	if !l.fails() {
+func (l *link) Chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
+	if ack && !l.fails() {
 		l.leader.Acknowledge(l.name, name, offset)
 	}
-	return l.Chunk(ctx, name, offset)
-}
-
-func (l *link) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
 	if l.fails() {
 		return journal.Chunk{}, errCut
 	}
@@ -292,7 +288,10 @@ func TestLeaderIsGone(t *testing.T) {
 // noChunks is a leader that ends behind its list of files.
 type noChunks struct{ journal.Leader }
 
-func (noChunks) Chunk(context.Context, string, int64) (journal.Chunk, error) {
+func (n noChunks) Chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
+	if ack {
+		return n.Leader.Chunk(ctx, name, offset, ack)
+	}
 	return journal.Chunk{}, errCut
 }
 
@@ -397,7 +396,9 @@ type noting struct {
 	asked map[string]bool
 }
 
-func (n noting) Chunk(ctx context.Context, name string, offset int64) (journal.Chunk, error) {
-	n.asked[name] = true
-	return n.link.Chunk(ctx, name, offset)
+func (n noting) Chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
+	if !ack {
+		n.asked[name] = true
+	}
+	return n.link.Chunk(ctx, name, offset, ack)
 }

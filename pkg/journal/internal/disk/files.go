@@ -37,14 +37,26 @@ func ReadAt(f File, bytes []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// Write makes or replaces a file. If it is synced, its name becomes durable with the next sync of the directory.
+// Write makes or replaces a file: see [Replace].
 func Write(d Dir, name string, content []byte, synced bool) error {
+	return Replace(d, name, synced, func(f File) error {
+		_, err := f.WriteAt(content, 0)
+		return err
+	})
+}
+
+// Replace makes or replaces a file by one that write fills. If it is synced, its name becomes durable with the next sync
+// of the directory.
+func Replace(d Dir, name string, synced bool, write func(File) error) error {
 	temporary := name + TemporarySuffix
-	f, err := CreateTemporary(d, name)
+	if err := Remove(d, temporary); err != nil {
+		return err
+	}
+	f, err := d.Create(temporary)
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(content, 0); err == nil && synced {
+	if err = write(f); err == nil && synced {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -54,14 +66,6 @@ func Write(d Dir, name string, content []byte, synced bool) error {
 		return errors.Join(err, Remove(d, temporary))
 	}
 	return nil
-}
-
-// CreateTemporary makes an empty file under the temporary name of another one, in the place of one that is left.
-func CreateTemporary(d Dir, name string) (File, error) {
-	if err := Remove(d, name+TemporarySuffix); err != nil {
-		return nil, err
-	}
-	return d.Create(name + TemporarySuffix)
 }
 
 // Remove removes a file if it is there.

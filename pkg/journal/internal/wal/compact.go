@@ -199,11 +199,10 @@ func (l *Log) rewrite(group []*source, p Policy) error {
 	return err
 }
 
-// rewriter writes a segment that replaces others: to a temporary file first.
+// rewriter writes a segment that replaces others.
 type rewriter struct {
 	log   *Log
-	open  disk.File
-	to    *bufio.Writer // to open
+	to    *bufio.Writer
 	index *segment.Index
 	from  []place // of the records, before
 	bytes []byte  // of a record
@@ -211,48 +210,44 @@ type rewriter struct {
 
 // run makes the segment and its index file durable under their names. A crash leaves the sources or
 // the new file.
-func (w *rewriter) run(group []*source) (_ *file, err error) {
+func (w *rewriter) run(group []*source) (*file, error) {
 	l, header := w.log, w.index.Of
-	name := header.Name.String() + disk.TemporarySuffix
-	if w.open, err = l.dir.Create(name); err != nil {
-		return nil, err
-	}
-	w.to = bufio.NewWriterSize(io.NewOffsetWriter(w.open, 0), blockSize)
-	_, err = w.to.Write(header.Append(nil))
-	for _, s := range group {
-		if err == nil {
-			err = w.copy(s)
+	err := disk.Replace(l.dir, header.Log(), l.syncs(), func(f disk.File) error {
+		w.to = bufio.NewWriterSize(io.NewOffsetWriter(f, 0), blockSize)
+		if _, err := w.to.Write(header.Append(nil)); err != nil {
+			return err
 		}
-	}
-	if err == nil {
-		err = w.to.Flush()
-	}
-	if err == nil {
-		err = l.sync(w.open)
-	}
-	err = errors.Join(err, w.open.Close())
-	if err == nil {
-		l.mu.Lock()
-		bytes := w.index.Append(nil, func(i int) (string, bool) { return l.keepsHead(&w.index.Entries[i], w.from[i]) })
-		l.mu.Unlock()
-		l.written.Add(uint64(w.index.Size) + uint64(len(bytes)))
-		err = disk.Write(l.dir, header.Index(), bytes, l.syncs())
-	}
-	// The index file is durable first. One that was left of another attempt must not meet the new
-	// segment.
-	if err == nil {
-		err = l.sync(l.dir)
-	}
-	if err == nil {
-		err = l.dir.Rename(name, header.Log())
-	}
+		for _, s := range group {
+			if err := w.copy(s); err != nil {
+				return err
+			}
+		}
+		if err := w.to.Flush(); err != nil {
+			return err
+		}
+		return w.writeIndex()
+	})
 	if err != nil {
-		return nil, errors.Join(err, disk.Remove(l.dir, name), disk.Remove(l.dir, header.Index()))
+		return nil, errors.Join(err, disk.Remove(l.dir, header.Index()))
 	}
 	if err := l.sync(l.dir); err != nil {
 		return nil, err
 	}
 	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts, sum: w.index.Sum}, nil
+}
+
+// writeIndex makes the index file durable, before the segment has its name: one that was left of another attempt must not
+// meet the new segment.
+func (w *rewriter) writeIndex() error {
+	l := w.log
+	l.mu.Lock()
+	bytes := w.index.Append(nil, func(i int) (string, bool) { return l.keepsHead(&w.index.Entries[i], w.from[i]) })
+	l.mu.Unlock()
+	l.written.Add(uint64(w.index.Size) + uint64(len(bytes)))
+	if err := disk.Write(l.dir, w.index.Of.Index(), bytes, l.syncs()); err != nil {
+		return err
+	}
+	return l.sync(l.dir)
 }
 
 // copy adds the records of a segment, and compares the checksum of each.

@@ -66,13 +66,11 @@ func (l *Log) Files() (Files, error) {
 
 // Chunk is a part of a file.
 type Chunk struct {
-	Bytes []byte
-	// Ended: the file ends behind the bytes, and no longer grows. Next is the segment behind it, empty
-	// if that was replaced, or if the file is an index file.
-	Ended bool
-	Next  string
+	Bytes []byte `json:"-"`
+	// Ended: the file ends behind the bytes, and no longer grows.
+	Ended bool `json:"ended"`
 	// Version is that of [Files].
-	Version uint64
+	Version uint64 `json:"version"`
 }
 
 // Chunk returns the bytes of a file from an offset on, at most a mebibyte. At the end of the active
@@ -94,12 +92,12 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 		return Chunk{}, cmp.Or(l.err, ErrNoFile)
 	}
 	size, last := f.size-offset, f == l.active()
-	c := Chunk{Version: l.version, Next: l.behind(f)}
+	c := Chunk{Version: l.version}
 	f.held++
 	defer l.release(f)
 	l.mu.Unlock()
 	if name != n.Log() {
-		size, last, c.Next = chunkBytes+1, false, "" // how large an index file is shows when it ends
+		size, last = chunkBytes+1, false // how large an index file is shows when it ends
 	}
 	if size < 0 {
 		return Chunk{}, ErrNoFile // of another log, or of one before a crash
@@ -111,14 +109,6 @@ func (l *Log) Chunk(ctx context.Context, name string, offset int64, patience tim
 	}
 	c.Ended = !last && (int64(len(c.Bytes)) == size || len(c.Bytes) < chunkBytes)
 	return c, err
-}
-
-// behind returns the name of the segment that was begun when this one was full.
-func (l *Log) behind(f *file) string {
-	if i := slices.Index(l.files, f); i+1 < len(l.files) && l.files[i+1].Generation == 0 {
-		return l.files[i+1].Log()
-	}
-	return ""
 }
 
 // gather is how long bytes that no reader waits for wait for more.

@@ -20,19 +20,14 @@ func (c *Cursor) KeepGap(e event.Event) {
 	log, name := c.journal.log, gapsName+c.name
 	c.saving.Lock()
 	defer c.saving.Unlock()
-	var list []json.RawMessage
+	var list []event.Event
 	if kept, ok := log.Get(record.Cursor, name); ok {
 		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
 	}
-	text := e.AppendJSON(nil)
-	same := func(kept json.RawMessage) bool { // read again, as nothing was committed since
-		was, err := event.ParseJSON(kept)
-		return err == nil && was.ID == e.ID
+	if slices.ContainsFunc(list, func(kept event.Event) bool { return kept.ID == e.ID }) {
+		return // read again, as nothing was committed since
 	}
-	if slices.ContainsFunc(list, same) {
-		return
-	}
-	list = append(list, text)
+	list = append(list, e)
 	value, err := json.Marshal(list[max(0, len(list)-keptGaps):])
 	if err == nil {
 		err = log.Put(record.Cursor, name, value)
@@ -50,15 +45,11 @@ func (h History) EachGap(ctx context.Context, take func(event.Event) error) erro
 		if !strings.HasPrefix(n.Name, gapsName) {
 			continue
 		}
-		var list []json.RawMessage
+		var list []event.Event
 		if err := json.Unmarshal(n.Value, &list); err != nil {
 			return err
 		}
-		gaps, err := decodeEvents(list)
-		if err != nil {
-			return err
-		}
-		all = append(all, gaps...)
+		all = append(all, list...)
 	}
 	err := h.log.EachControl(func(e wal.Entry) error {
 		if e.Event.Op == event.Gap {

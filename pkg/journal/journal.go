@@ -137,7 +137,7 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
-	if err := errors.Join(j.loadAbsent(), j.dropRequests()); err != nil {
+	if err := j.loadAbsent(); err != nil {
 		log.Abandon()
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (j *Journal) elsewhere(target string) int {
 // mark returns the checkpoint of a target, nil without one.
 func (j *Journal) mark(target string) (mark []byte, void bool) {
 	found, ok := j.log.Get(record.Mark, target)
-	return found.Value, found.Void || ok && len(found.Value) == 0
+	return found.Value, ok && (found.Seq < j.log.Damage() || len(found.Value) == 0)
 }
 
 // Checkpointed reports whether a target has a valid checkpoint.
@@ -253,17 +253,11 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 		if !disk.IsFull(err) {
 			return err
 		}
-		select {
-		case <-time.After(fullPause):
-		case <-ctx.Done():
-		case <-j.log.Failed():
-			return j.log.Failure()
+		if err := j.log.Pause(ctx); err != nil {
+			return err
 		}
 	}
 }
-
-// fullPause is the time between two attempts on a full disk.
-const fullPause = time.Second
 
 // final makes a failed read the end of the journal: its caller cannot go on, and a new process can.
 func (j *Journal) final(err error) error {

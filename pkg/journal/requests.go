@@ -3,10 +3,8 @@ package journal
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -14,9 +12,6 @@ import (
 
 // MaxRequests bounds the re-snapshots of one cursor that are not complete.
 const MaxRequests = 64
-
-// noRequests is the record of a sink without requests.
-const noRequests = "[]"
 
 // requests are the re-snapshots that a cursor was asked for, in order. Read announces the first of them.
 type requests struct {
@@ -92,20 +87,9 @@ func (c *Cursor) beginRequest() {
 	}
 }
 
-// kept is the JSON form of a [Resnapshot].
-type kept struct {
-	Run   uint64            `json:"run"`
-	Begin []json.RawMessage `json:"begin"`
-	End   []json.RawMessage `json:"end"`
-}
-
 // keepRequests replaces the requests, also for later processes. It is called with saving held.
 func (c *Cursor) keepRequests(all []Resnapshot) error {
-	list := make([]kept, len(all))
-	for i, r := range all {
-		list[i] = kept{r.Run, encodeEvents(r.Begin), encodeEvents(r.End)}
-	}
-	value, err := json.Marshal(list)
+	value, err := json.Marshal(all)
 	if err != nil {
 		return fmt.Errorf("encode re-snapshots of sink %s: %w", c.name, err)
 	}
@@ -118,40 +102,22 @@ func (c *Cursor) keepRequests(all []Resnapshot) error {
 	return nil
 }
 
-// dropRequests gives up the requests of all sinks if the log has lost objects: the first lists that follow
-// announce what there is, to every sink.
-func (j *Journal) dropRequests() error {
-	if !j.log.Void {
-		return nil
-	}
-	for _, n := range j.log.All(record.Cursor) {
-		name, ok := strings.CutPrefix(n.Name, requestsName)
-		if !ok || string(n.Value) == noRequests {
-			continue
-		}
-		if err := j.log.Put(record.Cursor, n.Name, []byte(noRequests)); err != nil {
-			return fmt.Errorf("drop re-snapshots of sink %s: %w", name, err)
-		}
-		j.config.Logger.Info("re-snapshots dropped; the journal was damaged, and first lists take their place", "sink", name)
-	}
-	return nil
-}
-
-// loadRequests begins with the requests of earlier processes.
+// loadRequests begins with the requests of earlier processes, but those of before a loss of objects: the first lists that
+// follow it announce what there is, to every sink.
 func (c *Cursor) loadRequests() {
 	logger := c.journal.config.Logger.With("sink", c.name)
 	value, ok := c.journal.log.Get(record.Cursor, requestsName+c.name)
-	if !ok {
+	if !ok || value.Seq < c.journal.log.Damage() {
 		return
 	}
-	var list []kept
-	err := json.Unmarshal(value.Value, &list)
-	for _, k := range list {
-		begin, beginErr := decodeEvents(k.Begin)
-		end, endErr := decodeEvents(k.End)
-		err = errors.Join(err, beginErr, endErr)
+	var list []Resnapshot
+	if err := json.Unmarshal(value.Value, &list); err != nil {
+		logger.Warn("pending re-snapshots unreadable; they are dropped", "err", err, "next", "run informd resnapshot again")
+		return
+	}
+	for _, r := range list {
 		gone := func(e event.Event) bool { return !c.journal.config.Watched(&e) }
-		r := Resnapshot{Run: k.Run, Begin: slices.DeleteFunc(begin, gone), End: slices.DeleteFunc(end, gone)}
+		r.Begin, r.End = slices.DeleteFunc(r.Begin, gone), slices.DeleteFunc(r.End, gone)
 		if len(r.Begin) == 0 || len(r.Begin) != len(r.End) {
 			logger.Warn("re-snapshot dropped; its resource is no longer watched", "run", r.Run)
 			continue
@@ -159,26 +125,4 @@ func (c *Cursor) loadRequests() {
 		logger.Info("re-snapshot resumed", "target", r.Begin[0].Target, "run", r.Run)
 		c.requests.pending = append(c.requests.pending, r)
 	}
-	if err != nil {
-		logger.Warn("pending re-snapshots unreadable; they are dropped", "err", err, "next", "run informd resnapshot again")
-	}
-}
-
-func encodeEvents(events []event.Event) []json.RawMessage {
-	all := make([]json.RawMessage, len(events))
-	for i := range events {
-		all[i] = events[i].AppendJSON(nil)
-	}
-	return all
-}
-
-func decodeEvents(texts []json.RawMessage) (all []event.Event, err error) {
-	for _, text := range texts {
-		e, err := event.ParseJSON(text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -209,7 +208,7 @@ func (j *Journal) policy(short bool) (p *policy, err error) {
 }
 
 // Fate implements [wal.Policy].
-func (p *policy) Fate(e *segment.Entry, last *keys.Entry, namespace string) wal.Fate {
+func (p *policy) Fate(e *segment.Entry, last wal.Last, namespace string) wal.Fate {
 	ends, passed, is := e.Flags.Has(record.Ends), e.Seq <= p.open, last.IsEvent(e.Seq)
 	switch {
 	case is && !ends:
@@ -275,7 +274,7 @@ func (j *Journal) share(p *policy, goal int64) error {
 	p.excess, p.lost, p.dropped = map[string]int64{}, map[string]uint64{}, map[uint64]struct{}{}
 	all := map[string]*usage{}
 	var others, states int64
-	err := j.log.Walk(func(e *segment.Entry, last *keys.Entry, namespace string) {
+	err := j.log.Walk(func(e *segment.Entry, last wal.Last, namespace string) {
 		if e.Kind != record.Event || e.Flags.Has(record.Control) {
 			others += int64(e.Size)
 			return
@@ -286,7 +285,7 @@ func (j *Journal) share(p *policy, goal int64) error {
 			all[namespace] = u
 		}
 		u.all += int64(e.Size)
-		if last == nil || p.shows(e.Seq) || last.IsEvent(e.Seq) || e.Flags.Has(record.Ends) {
+		if last.Kind == 0 || p.shows(e.Seq) || last.IsEvent(e.Seq) || e.Flags.Has(record.Ends) {
 			u.states += int64(e.Size)
 			states += int64(e.Size)
 		}
@@ -329,8 +328,8 @@ func (j *Journal) shown(passed uint64) (shown []uint64, err error) {
 	if err != nil || len(spans) == 0 {
 		return nil, err
 	}
-	err = j.log.Walk(func(e *segment.Entry, last *keys.Entry, _ string) {
-		if e.Kind != record.Event || e.Flags.Has(record.Control) || e.Seq <= passed || last == nil {
+	err = j.log.Walk(func(e *segment.Entry, last wal.Last, _ string) {
+		if e.Kind != record.Event || e.Flags.Has(record.Control) || e.Seq <= passed || last.Kind == 0 {
 			return
 		}
 		for _, s := range spans[last.Target] {
@@ -357,7 +356,7 @@ func (j *Journal) shown(passed uint64) (shown []uint64, err error) {
 // span is a snapshot in the log: a range of sequences, both included, and the last event of each object.
 type span struct {
 	from, to uint64
-	lasts    map[keys.Hash]uint64
+	lasts    map[record.Hash]uint64
 }
 
 // end adds the last events of a snapshot that was passed.
@@ -372,7 +371,7 @@ func (j *Journal) spans(passed uint64) (map[uint32][]*span, error) {
 	all, begun := map[uint32][]*span{}, map[string]uint64{}
 	add := func(target string, from, to uint64) {
 		number := j.log.Target(target)
-		all[number] = append(all[number], &span{from, to, map[keys.Hash]uint64{}})
+		all[number] = append(all[number], &span{from, to, map[record.Hash]uint64{}})
 	}
 	err := j.log.EachControl(func(e wal.Entry) error {
 		target := e.Event.Target

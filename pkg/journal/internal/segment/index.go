@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
 // Entry describes one record of a segment, in 50 bytes of an index file.
 type Entry struct {
-	Key keys.Hash
+	Key record.Hash
 	// Seq is the sequence of the record.
 	Seq uint64
 	// Time is the time of the append, in microseconds since 1970.
@@ -232,7 +231,7 @@ func ParseIndex(b []byte, of Header) (*Index, error) {
 func parseEntry(b []byte) Entry {
 	number := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	return Entry{
-		Key: keys.Hash(b[:16]), Seq: binary.LittleEndian.Uint64(b[16:]), Time: int64(binary.LittleEndian.Uint64(b[24:])),
+		Key: record.Hash(b[:16]), Seq: binary.LittleEndian.Uint64(b[16:]), Time: int64(binary.LittleEndian.Uint64(b[24:])),
 		Offset: number(32), Size: number(36), Count: number(40), Namespace: number(44), Kind: record.Kind(b[48]), Flags: record.Flags(b[49]),
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -21,7 +20,7 @@ const (
 	// writeBytes and writeEvents bound what one call of the disk writes.
 	writeBytes  = 1 << 20
 	writeEvents = 128
-	// fullPause is the time between two attempts on a full disk.
+	// fullPause is that of [Log.Pause].
 	fullPause = time.Second
 )
 
@@ -81,9 +80,14 @@ func (l *Log) append(ctx context.Context, kind record.Kind, events []event.Event
 func (l *Log) awaitSpace(ctx context.Context, full bool) error {
 	l.blocked.Add(1)
 	defer l.blocked.Add(-1)
-	if !full {
-		return l.waitFor(ctx, func() bool { return l.bytes < l.limit })
+	if full {
+		return l.Pause(ctx)
 	}
+	return l.waitFor(ctx, func() bool { return l.bytes < l.limit })
+}
+
+// Pause is the time between two attempts on a full disk.
+func (l *Log) Pause(ctx context.Context) error {
 	pause, cancel := context.WithTimeout(ctx, fullPause)
 	defer cancel()
 	if err := l.waitFor(pause, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
@@ -159,16 +163,13 @@ func (l *Log) writeFailed(err error) error {
 func (l *Log) active() *file { return l.files[len(l.files)-1] }
 
 // count is the number of the next event of a key.
-func (l *Log) count(k keys.Hash) uint32 {
+func (l *Log) count(k record.Hash) uint32 {
 	for _, s := range slices.Backward(l.staged) {
 		if s.entry.Key == k {
 			return s.entry.Count + 1
 		}
 	}
-	if last := l.table.Get(k); last != nil {
-		return last.Count + 1
-	}
-	return 1
+	return l.table[k].Count + 1
 }
 
 func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
@@ -193,8 +194,8 @@ func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
 // stageForgotten stages that the last event of an object counts no longer.
 func (l *Log) stageForgotten(of *event.Event, at int64) error {
 	key := l.hasher.Event(of)
-	last := l.table.Get(key)
-	if last == nil || last.Kind != record.Event || last.Flags.Has(record.Ends) || last.Target != l.targets.number(of.Target) {
+	last := l.table[key]
+	if last.Kind != record.Event || last.Flags.Has(record.Ends) || last.Target != l.targets.number(of.Target) {
 		return nil
 	}
 	e := event.Event{
@@ -207,11 +208,11 @@ func (l *Log) stageForgotten(of *event.Event, at int64) error {
 }
 
 // keyOf is the key of a record that is no event.
-func (l *Log) keyOf(kind record.Kind, name string, count uint32) keys.Hash {
+func (l *Log) keyOf(kind record.Kind, name string, count uint32) record.Hash {
 	if kind == record.Letter || kind == record.LetterDropped {
 		return l.hasher.Letter(name, count)
 	}
-	return l.hasher.Record(byte(kind), name)
+	return l.hasher.Record(kind, name)
 }
 
 // stage stages a record of a name.
@@ -299,7 +300,7 @@ func (l *Log) take(active *file, s *staged, at int64) {
 // apply updates the index by a record, as it is written or found at the start.
 func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, named *Named) {
 	l.last = max(l.last, e.Seq)
-	place := keys.Entry{Seq: e.Seq, Segment: f.Number, Offset: offset, Size: e.Size, Count: e.Count, Kind: e.Kind, Flags: e.Flags}
+	place := Last{Seq: e.Seq, Segment: f.Number, Offset: offset, Size: e.Size, Count: e.Count, Kind: e.Kind, Flags: e.Flags}
 	switch e.Kind {
 	case record.Event, record.Forgotten:
 		if e.Kind == record.Event {
@@ -309,20 +310,10 @@ func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, nam
 	case record.Letter, record.LetterDropped:
 		l.applyLetter(e.Kind, named.Name, e.Count, e.Key, e.Size)
 	default:
-		if e.Kind == record.Mark && named.Name == "" {
-			l.voidMarks()
-		}
+		named.Seq = e.Seq
 		l.named[e.Key] = named
 	}
-	l.table.Set(e.Key, place)
-}
-
-// voidMarks is what a mark without a name says: the log lacks records that all checkpoints before it
-// may count on.
-func (l *Log) voidMarks() {
-	for _, n := range l.named {
-		n.Void = n.Void || n.Kind == record.Mark
-	}
+	l.table[e.Key] = place
 }
 
 // Put appends the newest value of a name. It returns when that is written, and not when it is
@@ -352,7 +343,7 @@ func (l *Log) put(kind record.Kind, name string, value, data []byte, count uint3
 func (l *Log) Get(kind record.Kind, name string) (n Named, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found := l.named[l.hasher.Record(byte(kind), name)]
+	found := l.named[l.hasher.Record(kind, name)]
 	if found == nil {
 		return Named{}, false
 	}

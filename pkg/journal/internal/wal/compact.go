@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -30,7 +29,7 @@ type Policy interface {
 	// Fate is asked for each event of the segments that may be rewritten, in order, with the last
 	// event of its key, which is durable. Namespace is that of the object. Fate must not call the
 	// log.
-	Fate(e *segment.Entry, last *keys.Entry, namespace string) Fate
+	Fate(e *segment.Entry, last Last, namespace string) Fate
 	// Dropped is called for each record that was removed. It must not call the log.
 	Dropped(e *segment.Entry, namespace string)
 }
@@ -73,7 +72,7 @@ func (l *Log) compact(p Policy, percent int64) error {
 	files := slices.Clone(l.files[:len(l.files)-1])
 	l.mu.Unlock()
 	g := group{log: l, policy: p, percent: percent}
-	older := map[keys.Hash]struct{}{}
+	older := map[record.Hash]struct{}{}
 	for _, f := range files {
 		s, err := l.examine(f, p, stable, older)
 		if err != nil {
@@ -130,14 +129,14 @@ func (g *group) end() error {
 // examine asks the policy about the records of a segment. It returns nil for one that may not be
 // rewritten yet. The last record of an ended or forgotten object goes only when nothing older of it is
 // left, as that would be the last one then: older collects the keys of which an older record is left.
-func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struct{}) (*source, error) {
+func (l *Log) examine(f *file, p Policy, stable place, older map[record.Hash]struct{}) (*source, error) {
 	l.mu.Lock()
 	ready, err := f.index == nil && f.end().before(stable), l.err
 	l.mu.Unlock()
 	if err != nil || !ready {
 		return nil, err
 	}
-	index, err := l.readIndex(f)
+	index, _, err := l.readIndex(f)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +157,14 @@ func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struc
 	return s, nil
 }
 
-func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[keys.Hash]struct{}) Fate {
-	last := l.table.Get(e.Key)
-	is := last != nil && placeOf(last) == f.place(e)
+func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[record.Hash]struct{}) Fate {
+	last := l.table[e.Key]
+	is := last.exists() && last.place() == f.place(e)
 	fate := Drop // also what ends an object or a letter, unless something older of it is left
 	switch {
-	case last == nil: // dropped with its last event
+	case !last.exists(): // dropped with its last event
 		return Drop
-	case !is && !placeOf(last).before(stable):
+	case !is && !last.place().before(stable):
 		return Keep
 	case e.Kind == record.Event:
 		fate = p.Fate(e, last, namespace)
@@ -298,13 +297,12 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	for _, s := range group {
 		for i := range s.index.Entries {
 			e := &s.index.Entries[i]
-			last := l.table.Get(e.Key)
-			if last != nil && placeOf(last) != s.place(e) {
-				last = nil
-			}
+			last := l.table[e.Key]
+			is := last.exists() && last.place() == s.place(e)
 			if s.fates[i] != Drop {
-				if last != nil {
+				if is {
 					last.Segment, last.Offset, last.Size, last.Flags = by.Number, left[0].Offset, left[0].Size, left[0].Flags
+					l.table[e.Key] = last
 				}
 				left = left[1:]
 				continue
@@ -312,8 +310,8 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 			if e.Kind == record.Event {
 				l.events--
 			}
-			if last != nil {
-				l.table.Remove(e.Key)
+			if is {
+				delete(l.table, e.Key)
 			}
 			p.Dropped(e, s.index.NamespaceOf(e))
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -21,7 +20,7 @@ type policy struct {
 	history uint32
 }
 
-func (p *policy) Fate(e *segment.Entry, last *keys.Entry, _ string) wal.Fate {
+func (p *policy) Fate(e *segment.Entry, last wal.Last, _ string) wal.Fate {
 	switch {
 	case last.IsEvent(e.Seq) && (!e.Flags.Has(record.Ends) || e.Seq > p.passed):
 		return wal.Keep
@@ -141,7 +140,7 @@ func (m *model) differs(items []item) string {
 	for _, kind := range []record.Kind{record.Mark, record.Cursor, record.Binding} {
 		for _, n := range m.log.All(kind) {
 			got[fmt.Sprint(kind, n.Name)] = string(n.Value)
-			if n.Void {
+			if n.Kind == record.Mark && n.Seq < m.log.Damage() {
 				return n.Name + " is void"
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -20,7 +19,7 @@ import (
 // keepNothing drops all but the last events, and all up to a sequence that readers have passed.
 type keepNothing struct{ passed func() uint64 }
 
-func (p keepNothing) Fate(e *segment.Entry, last *keys.Entry, _ string) wal.Fate {
+func (p keepNothing) Fate(e *segment.Entry, last wal.Last, _ string) wal.Fate {
 	if last.IsEvent(e.Seq) || e.Seq > p.passed() {
 		return wal.Keep
 	}

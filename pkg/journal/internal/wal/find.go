@@ -60,7 +60,10 @@ func (l *Log) find(verify bool) (all []*found, err error) {
 			return nil, fmt.Errorf("read %s: %w", f.Log(), err)
 		}
 	}
-	return all, nil
+	if verify {
+		err = l.dir.Sync() // of index files: a start record behind them says that a loss is declared
+	}
+	return all, err
 }
 
 // dropIndexes removes index files without a segment.
@@ -113,11 +116,32 @@ func (l *Log) inspect(f *found, verify bool) error {
 			return err
 		}
 	}
-	if index != nil && (f.index == nil || f.size >= f.indexed) {
-		f.size, f.parts, f.sum = f.indexed, index.Parts, index.Sum
-		f.index, f.targets, f.named = nil, nil, nil
+	switch {
+	case index == nil || f.index != nil && f.size < f.indexed:
+		return nil
+	case f.index != nil:
+		if err := l.reindex(f); err != nil {
+			return unlessFull(err) // the index stays in memory then
+		}
+		index = f.index
 	}
+	f.size, f.parts, f.sum = f.indexed, index.Parts, index.Sum
+	f.index, f.targets, f.named = nil, nil, nil
 	return nil
+}
+
+// reindex writes the index file of a segment again, with the heads of all records that are the last of their key in
+// the segment: what came behind may be lost. Not that of a start: that a newer one is missing must show, until the start
+// in progress has written its own.
+func (l *Log) reindex(f *found) error {
+	lasts, entries := map[record.Hash]int{}, f.index.Entries
+	for i := range entries {
+		lasts[entries[i].Key] = i
+	}
+	bytes := f.index.Append(nil, func(i int) (string, bool) {
+		return f.targets[i], lasts[entries[i].Key] == i && entries[i].Kind != record.Start
+	})
+	return disk.Write(l.dir, f.Index(), bytes, true)
 }
 
 // scan reads the records of a segment up to the first invalid one.
@@ -129,13 +153,14 @@ func (l *Log) scan(f *found) error {
 	f.index, f.size = segment.NewIndex(f.Header, nil), segment.HeaderSize
 	f.targets, f.named = nil, nil
 	var shared record.Strings
-	for {
+	for f.indexed == 0 || f.size < f.indexed {
 		r, size, err := record.Parse(bytes[f.size:])
 		if err != nil || l.addScanned(f, &r, &shared) != nil {
 			return nil //nolint:nilerr // the segment ends here
 		}
 		f.size += int64(size)
 	}
+	return nil
 }
 
 // addScanned adds the next record to the index of a segment.
@@ -216,7 +241,8 @@ func (l *Log) findEnd(all []*found) (left []*found, end ending) {
 // numbers out, which a copy of the log does not know as synced.
 func (f *found) declares() bool {
 	var s start
-	return len(f.named) > 0 && f.named[0] != nil && f.named[0].Kind == record.Start && json.Unmarshal(f.named[0].Value, &s) == nil && s.Void
+	return len(f.named) > 0 && f.named[0] != nil && f.named[0].Kind == record.Start && json.Unmarshal(f.named[0].Value, &s) == nil &&
+		s.Checked == f.Number
 }
 
 // syncedUpTo is the place before which everything was synced.

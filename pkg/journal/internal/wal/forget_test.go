@@ -8,7 +8,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -57,7 +56,7 @@ func TestForget(t *testing.T) {
 	}
 	records := func() (n int) {
 		target := l.Target("core/pods")
-		err := l.Walk(func(e *segment.Entry, last *keys.Entry, _ string) {
+		err := l.Walk(func(e *segment.Entry, last wal.Last, _ string) {
 			if e.Kind != record.Forgotten {
 				return
 			}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -27,7 +26,7 @@ func (l *Log) box(name string) *box {
 }
 
 // applyLetter updates a box by a letter, or by the end of one, before the table has that.
-func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key keys.Hash, size uint32) {
+func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key record.Hash, size uint32) {
 	b := l.box(name)
 	b.last = max(b.last, number)
 	i, found := slices.BinarySearch(b.numbers, number)
@@ -37,7 +36,7 @@ func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key keys
 		b.bytes += int64(size)
 	case kind == record.LetterDropped && found:
 		b.numbers = slices.Delete(b.numbers, i, i+1)
-		b.bytes -= int64(l.table.Get(key).Size)
+		b.bytes -= int64(l.table[key].Size)
 	}
 }
 
@@ -114,7 +113,7 @@ func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, 
 		return 0, nil, l.err
 	}
 	number = numbers[i]
-	at := *l.table.Get(l.hasher.Letter(name, number))
+	at := l.table[l.hasher.Letter(name, number)]
 	f := l.numbers[at.Segment]
 	f.held++
 	defer l.release(f)

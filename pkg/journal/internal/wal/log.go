@@ -18,7 +18,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -98,6 +97,27 @@ func (f *file) place(e *segment.Entry) place { return place{f.Number, int64(e.Of
 // end is the place behind a segment.
 func (f *file) end() place { return place{f.Number, f.size} }
 
+// Last is the last record of a key. Without one it is zero.
+type Last struct {
+	// Seq is the sequence of the record.
+	Seq uint64
+	// Segment is the number of the file, and Offset and Size the place in it.
+	Segment, Offset, Size uint32
+	// Count is the number of the record among the events of its key.
+	Count uint32
+	// Target is the number that the log gave to the target of the event.
+	Target uint32
+	Kind   record.Kind
+	Flags  record.Flags
+}
+
+// IsEvent reports whether it is the event of a sequence.
+func (l Last) IsEvent(seq uint64) bool { return l.Kind == record.Event && l.Seq == seq }
+
+func (l Last) exists() bool { return l.Kind != 0 }
+
+func (l Last) place() place { return place{l.Segment, int64(l.Offset)} }
+
 // Log is an open log.
 type Log struct {
 	dir     disk.Dir
@@ -124,10 +144,10 @@ type Log struct {
 	files     []*file
 	numbers   map[uint32]*file
 	replaced  []*file // to be removed when no call reads them
-	hasher    *keys.Hasher
-	table     keys.Table
+	hasher    *record.Hasher
+	table     map[record.Hash]Last // of the last record of each key
 	targets   targets
-	named     map[keys.Hash]*Named
+	named     map[record.Hash]*Named
 	letters   map[string]*box
 	last      uint64 // sequence of the newest event
 	skips     []Skip
@@ -163,16 +183,18 @@ type Named struct {
 	Kind  record.Kind
 	Name  string
 	Value []byte
-	// Void: the log has lost records that the checkpoint may count on.
-	Void bool
+	// Seq is the sequence of the event before it. The checkpoint of a target that is below [Log.Damage] is void: the
+	// log has lost records that it may count on.
+	Seq uint64
 }
 
 func newLog(d disk.Dir, o Options) *Log {
 	return &Log{
 		dir: d, options: o,
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
-		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[string]*box{}, targets: targets{numbers: map[string]uint32{}},
-		limit: 1<<63 - 1, tail: tail{most: o.TailBytes},
+		numbers: map[uint32]*file{}, table: map[record.Hash]Last{}, named: map[record.Hash]*Named{}, letters: map[string]*box{},
+		targets: targets{numbers: map[string]uint32{}},
+		limit:   1<<63 - 1, tail: tail{most: o.TailBytes},
 		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{}, released: map[string]time.Time{},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -32,12 +31,10 @@ const (
 type start struct {
 	Boot  string `json:"boot"`
 	Skips []Skip `json:"skips,omitempty"`
-	// Damage is the last sequence before the newest start that has found damage, and Checked the segment of that
-	// start: which ones are missing before it is declared.
+	// Damage is the last sequence before the newest start that has found damage: no checkpoint from before it counts.
+	// Checked is the segment of that start: which ones are missing before it is declared.
 	Damage  uint64 `json:"damage,omitempty"`
 	Checked uint32 `json:"checked,omitempty"`
-	// Void: this start has found damage, and a mark that voids the checkpoints follows.
-	Void bool `json:"void,omitempty"`
 	// Unsynced: the process syncs nothing behind this record.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
@@ -103,15 +100,11 @@ func (l *Log) recover(verify bool) error {
 		return err
 	}
 	left, end := l.findEnd(all)
-	if err = l.loadAll(left); err == nil && verify {
-		err = l.reindex(left)
-	}
-	if err != nil {
+	if err := l.loadAll(left); err != nil {
 		return err
 	}
-	before, clean, interrupted := l.lastStart()
-	// What the index files said is not refuted by older records, which reindex has found.
-	damaged := verify || interrupted || end.damaged || end.hole > before.Checked || l.options.Stale
+	before, clean := l.lastStart()
+	damaged := verify || end.damaged || end.hole > before.Checked || l.options.Stale
 	clean = clean && !damaged
 	// The first start may have been interrupted before it had synced anything.
 	isNew := len(left) == 0 && !end.odd && !damaged && (len(end.gone) == 0 || end.gone[0].Number == 1)
@@ -132,7 +125,7 @@ func (l *Log) recover(verify bool) error {
 		return err
 	}
 	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
-	if !isNew && !clean {
+	if l.Void || !isNew && !clean {
 		l.skip()
 	}
 	if l.damage, l.checked = before.Damage, before.Checked; l.Void {
@@ -210,8 +203,12 @@ func (l *Log) loadAll(all []*found) error {
 func (l *Log) load(f *found) error {
 	index, targets, named := f.index, f.targets, f.named
 	if index == nil {
+		var bytes []byte
 		var err error
-		if index, targets, named, err = l.indexed(f); err != nil {
+		if index, bytes, err = l.readIndex(f.file); err == nil {
+			targets, named, err = contents(index, bytes)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -224,65 +221,6 @@ func (l *Log) load(f *found) error {
 	}
 	l.add(f.file)
 	return nil
-}
-
-// reindex has the last record of a key count that was not the last one when the index file was written, as what came
-// behind it is lost, and writes that file again.
-func (l *Log) reindex(all []*found) error {
-	for _, f := range slices.Backward(all) {
-		if f.index != nil {
-			continue
-		}
-		l.synced = place{segment: all[len(all)-1].Number} // the last segment may not be synced
-		if err := l.restoreHeads(f); err != nil {
-			return err
-		}
-		if f.index != nil {
-			f.targets, f.named = nil, nil
-			if err := unlessFull(l.seal(f.file)); err != nil {
-				return err
-			}
-		}
-	}
-	return l.dir.Sync() // a start record behind it says that the loss is declared
-}
-
-// restoreHeads reads the records of a segment whose index file lacks the head of one that is the last of its key, and
-// has it count.
-func (l *Log) restoreHeads(f *found) error {
-	index, targets, named, err := l.indexed(f)
-	if err != nil {
-		return err
-	}
-	for i, e := range slices.Backward(index.Entries) {
-		last := l.table.Get(e.Key)
-		if targets[i] != "" || named[i] != nil || last != nil && f.place(&e).before(placeOf(last)) {
-			continue
-		}
-		if f.index == nil {
-			if err := l.scan(f); err != nil {
-				return err
-			}
-		}
-		if e.Kind.Keyed() {
-			last.Target = l.targets.number(f.targets[i])
-		} else {
-			l.apply(f.file, &e, e.Offset, "", f.named[i])
-		}
-	}
-	return nil
-}
-
-// indexed reads the index file of a segment.
-func (l *Log) indexed(f *found) (index *segment.Index, targets []string, named []*Named, err error) {
-	bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
-	if err == nil {
-		index, err = segment.ParseIndex(bytes, f.Header)
-	}
-	if err == nil {
-		targets, named, err = contents(index, bytes)
-	}
-	return index, targets, named, err
 }
 
 // contents returns what the heads in an index file say of the entries: the targets of events, and
@@ -311,19 +249,14 @@ func parseNamed(kind record.Kind, head []byte) (*Named, error) {
 	return &Named{Kind: kind, Name: strings.Clone(name), Value: slices.Clone(value)}, err
 }
 
-// lastStart returns the newest start record, whether the log ends with a stop, and whether that start has found damage
-// and was interrupted before it had voided the checkpoints.
-func (l *Log) lastStart() (s start, clean, interrupted bool) {
-	key := l.hasher.Record(byte(record.Start), "")
-	begun := l.named[key]
+// lastStart returns the newest start record, and whether the log ends with a stop.
+func (l *Log) lastStart() (s start, clean bool) {
+	begun := l.named[l.hasher.Record(record.Start, "")]
 	if begun == nil || json.Unmarshal(begun.Value, &s) != nil {
-		return start{}, false, false
+		return start{}, false
 	}
-	at := placeOf(l.table.Get(key))
-	voided := l.table.Get(l.hasher.Record(byte(record.Mark), ""))
-	interrupted = s.Void && (voided == nil || placeOf(voided).before(at))
-	stop := l.table.Get(l.hasher.Record(byte(record.Stop), ""))
-	return s, stop != nil && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end(), interrupted
+	stop := l.table[l.hasher.Record(record.Stop, "")]
+	return s, stop.exists() && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end()
 }
 
 // start begins a segment with a start record.
@@ -336,19 +269,12 @@ func (l *Log) start() error {
 		l.checked = l.active().Number
 	}
 	value, err := json.Marshal(start{
-		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Void: l.Void,
-		Unsynced: l.options.Sync == SyncNever,
+		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Unsynced: l.options.Sync == SyncNever,
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.put(record.Start, "", value, nil, 1); err != nil {
-		return err
-	}
-	if l.Void {
-		return l.put(record.Mark, "", nil, nil, 1)
-	}
-	return nil
+	return l.put(record.Start, "", value, nil, 1)
 }
 
 // identify takes the id of the log from the segments. Those whose header is invalid are of the same
@@ -374,7 +300,7 @@ func (l *Log) identify(all []*found) error {
 	for _, f := range all {
 		f.ID, f.Secret = l.id, l.secret
 	}
-	l.hasher = keys.NewHasher(l.secret)
+	l.hasher = record.NewHasher(l.secret)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -147,20 +146,19 @@ func (l *Log) indexOf(f *file) (*segment.Index, error) {
 		return &now, nil
 	}
 	l.mu.Unlock()
-	return l.readIndex(f)
+	index, _, err := l.readIndex(f)
+	return index, err
 }
 
 // readIndex reads the index file of a segment.
-func (l *Log) readIndex(f *file) (*segment.Index, error) {
-	bytes, err := disk.Read(l.dir, f.Index(), 0, -1)
-	if err != nil {
-		return nil, err
+func (l *Log) readIndex(f *file) (index *segment.Index, bytes []byte, err error) {
+	if bytes, err = disk.Read(l.dir, f.Index(), 0, -1); err != nil {
+		return nil, nil, err
 	}
-	index, err := segment.ParseIndex(bytes, f.Header)
-	if err != nil {
-		return nil, l.damaged(f.Name, 0, err)
+	if index, err = segment.ParseIndex(bytes, f.Header); err != nil {
+		return nil, nil, l.damaged(f.Name, 0, err)
 	}
-	return index, nil
+	return index, bytes, nil
 }
 
 // damaged makes an invalid record or index file final. Without the index file, the next Open reads the
@@ -173,7 +171,7 @@ func (l *Log) damaged(name segment.Name, at int64, reason error) error {
 
 // Place names the last event of a key, for [Log.Read].
 type Place struct {
-	Key keys.Hash
+	Key record.Hash
 	Seq uint64
 }
 
@@ -184,7 +182,7 @@ var ErrGone = errors.New("the record is gone")
 func (l *Log) Has(of *event.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table.Get(l.hasher.Event(of)) != nil
+	return l.table[l.hasher.Event(of)].exists()
 }
 
 // LastOf returns the last event of a key, with its data.
@@ -201,8 +199,8 @@ func (l *Log) LastOf(of *event.Event, shared *record.Strings) (Entry, error) {
 // error is [ErrGone] otherwise.
 func (l *Log) Read(of Place, in *Source) (Entry, error) {
 	l.mu.Lock()
-	last := l.table.Get(of.Key)
-	if l.err != nil || last == nil || last.Kind != record.Event || of.Seq != 0 && last.Seq != of.Seq {
+	last := l.table[of.Key]
+	if l.err != nil || last.Kind != record.Event || of.Seq != 0 && last.Seq != of.Seq {
 		defer l.mu.Unlock()
 		if l.err != nil {
 			return Entry{}, l.err

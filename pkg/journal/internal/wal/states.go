@@ -7,7 +7,6 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -21,7 +20,7 @@ func (l *Log) Lasts(in func(target string) bool) (objects, controls []Place, end
 	for i, name := range l.targets.names {
 		left[i] = in != nil && !in(name)
 	}
-	for key, e := range l.table.All() {
+	for key, e := range l.table {
 		switch {
 		case e.Kind != record.Event || e.Flags.Has(record.Ends) || left[e.Target]:
 		case e.Flags.Has(record.Control):
@@ -47,7 +46,7 @@ func (l *Log) CountLast(in func(target string) bool) (n int) {
 	for i, name := range l.targets.names {
 		counts[i] = in(name)
 	}
-	for _, e := range l.table.All() {
+	for _, e := range l.table {
 		if e.Kind == record.Event && !e.Flags.Has(record.Control) && counts[e.Target] {
 			n++
 		}
@@ -66,7 +65,7 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 	}
 	number := l.Target(target)
 	var shared record.Strings
-	hasher := keys.NewHasher(l.secret)
+	hasher := record.NewHasher(l.secret)
 	for _, f := range files {
 		heads, err := l.headsOf(f, number, target)
 		if err != nil {
@@ -79,8 +78,7 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 			}
 			key := hasher.Event(&e)
 			l.mu.Lock()
-			last := l.table.Get(key)
-			is := last != nil && last.IsEvent(h.Seq)
+			is := l.table[key].IsEvent(h.Seq)
 			l.mu.Unlock()
 			if is && e.Target == target && !e.Op.Control() {
 				take(e)
@@ -98,7 +96,7 @@ func (l *Log) headsOf(f *file, number uint32, name string) (heads []segment.Head
 		defer l.mu.Unlock()
 		for i := range index.Entries {
 			e := &index.Entries[i]
-			if last := l.table.Get(e.Key); e.Kind == record.Event && last != nil && last.Target == number && last.IsEvent(e.Seq) {
+			if last := l.table[e.Key]; e.Kind == record.Event && last.Target == number && last.IsEvent(e.Seq) {
 				heads = append(heads, segment.Head{Seq: e.Seq, Time: e.Time, Head: index.Head(i)})
 			}
 		}
@@ -122,7 +120,7 @@ func (l *Log) headsOf(f *file, number uint32, name string) (heads []segment.Head
 // Each calls take with the kept events of a key, oldest first, until that returns an error, which it
 // returns.
 func (l *Log) Each(of *event.Event, take func(Entry) error) error {
-	key := keys.NewHasher(l.secret).Event(of)
+	key := record.NewHasher(l.secret).Event(of)
 	return l.each(func(e *segment.Entry) bool { return e.Key == key }, take)
 }
 
@@ -136,8 +134,8 @@ func (l *Log) EachControl(take func(Entry) error) error {
 func (l *Log) each(match func(*segment.Entry) bool, take func(Entry) error) error {
 	s := Source{Strings: new(record.Strings)}
 	defer s.Close()
-	return l.eachEntry(func(f *file, e *segment.Entry) error {
-		if !match(e) {
+	return l.eachEntry(func(f *file, _ *segment.Index, e *segment.Entry) error {
+		if e.Kind != record.Event || !match(e) {
 			return nil
 		}
 		found, err := s.event(l, f, e.Offset, e.Size)
@@ -148,8 +146,8 @@ func (l *Log) each(match func(*segment.Entry) bool, take func(Entry) error) erro
 	})
 }
 
-// eachEntry calls take with what the index has of each event, in their order.
-func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
+// eachEntry calls take with what the index has of each record, in their order.
+func (l *Log) eachEntry(take func(f *file, index *segment.Index, e *segment.Entry) error) error {
 	files, err := l.hold()
 	defer l.release(files...)
 	if err != nil {
@@ -161,10 +159,7 @@ func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
 			return err
 		}
 		for i := range index.Entries {
-			if index.Entries[i].Kind != record.Event {
-				continue
-			}
-			if err := take(f, &index.Entries[i]); err != nil {
+			if err := take(f, index, &index.Entries[i]); err != nil {
 				return err
 			}
 		}
@@ -175,13 +170,14 @@ func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
 // Since returns the sequence of the first event that was appended at or after a time, and that of the
 // event before it, of those that the log has. Without one they are the next sequence, and 0.
 func (l *Log) Since(at time.Time) (first, before uint64, err error) {
-	err = l.eachEntry(func(_ *file, e *segment.Entry) error {
-		if e.Time < at.UnixMicro() {
+	err = l.Walk(func(e *segment.Entry, _ Last, _ string) {
+		switch {
+		case e.Kind != record.Event:
+		case e.Time < at.UnixMicro():
 			first, before = 0, e.Seq
-		} else if first == 0 {
+		case first == 0:
 			first = e.Seq
 		}
-		return nil
 	})
 	if first == 0 {
 		first = l.Last() + 1
@@ -191,39 +187,26 @@ func (l *Log) Since(at time.Time) (first, before uint64, err error) {
 
 // Count counts the events between two sequences, both included, that the log has.
 func (l *Log) Count(from, to uint64) (n uint64, err error) {
-	err = l.eachEntry(func(_ *file, e *segment.Entry) error {
-		if e.Seq >= from && e.Seq <= to {
+	err = l.Walk(func(e *segment.Entry, _ Last, _ string) {
+		if e.Kind == record.Event && e.Seq >= from && e.Seq <= to {
 			n++
 		}
-		return nil
 	})
 	return n, err
 }
 
-// Walk calls take with every record in order, with the last record of its key (nil without one) and
-// the namespace of its object. Take must not call the log.
-func (l *Log) Walk(take func(e *segment.Entry, last *keys.Entry, namespace string)) error {
-	files, err := l.hold()
-	defer l.release(files...)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		index, err := l.indexOf(f)
-		if err != nil {
-			return err
-		}
+// Walk calls take with every record in order, with the last record of its key and the namespace of its object.
+func (l *Log) Walk(take func(e *segment.Entry, last Last, namespace string)) error {
+	return l.eachEntry(func(_ *file, index *segment.Index, e *segment.Entry) error {
 		l.mu.Lock()
-		for i := range index.Entries {
-			e := &index.Entries[i]
-			take(e, l.table.Get(e.Key), index.NamespaceOf(e))
-		}
+		last := l.table[e.Key]
 		l.mu.Unlock()
-	}
-	return nil
+		take(e, last, index.NamespaceOf(e))
+		return nil
+	})
 }
 
-// Target returns the number of a target in [keys.Entry].
+// Target returns the number of a target in [Last].
 func (l *Log) Target(name string) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/keys"
 	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
@@ -230,8 +229,8 @@ func (l *Log) seal(f *file) error {
 // of its key. A power loss may take a record that is not synced, so those before that count, too. Until a start has
 // written its own record, no other one gets into an index file: that one is missing must show. The lock must be held.
 func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
-	last := l.table.Get(e.Key)
-	if last == nil || placeOf(last) != at && placeOf(last).before(l.synced) || e.Kind == record.Start && l.stop == nil {
+	last := l.table[e.Key]
+	if !last.exists() || last.place() != at && last.place().before(l.synced) || e.Kind == record.Start && l.stop == nil {
 		return "", false
 	}
 	if e.Kind.Keyed() {
@@ -239,5 +238,3 @@ func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
 	}
 	return target, true
 }
-
-func placeOf(e *keys.Entry) place { return place{e.Segment, int64(e.Offset)} }

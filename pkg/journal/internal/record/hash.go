@@ -1,7 +1,4 @@
-// Package keys is the index of the log in memory: the place of the last record of each key. A key
-// is an object, a kind of control event of a target, the checkpoint of a target, or the name of a
-// sink. The table holds a hash of each and no text.
-package keys
+package record
 
 import (
 	"crypto/sha256"
@@ -11,8 +8,9 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Hash stands for a key. It is half of a SHA-256 over a secret of the log and the key, so that no
-// author of objects can choose names whose hashes are equal.
+// Hash stands for a key: an object, a kind of control event of a target, the checkpoint of a target, or
+// the name of a sink. It is half of a SHA-256 over a secret of the log and the key, so that no author of
+// objects can choose names whose hashes are equal.
 type Hash [16]byte
 
 // Hasher makes the hashes of one log. It is for one goroutine at a time.
@@ -42,7 +40,9 @@ func (h *Hasher) Event(e *event.Event) Hash {
 }
 
 // Record returns the hash of a record that is no event: of its kind and name.
-func (h *Hasher) Record(kind byte, name string) Hash { return h.sum(ofRecord, string(kind), name) }
+func (h *Hasher) Record(kind Kind, name string) Hash {
+	return h.sum(ofRecord, string(byte(kind)), name)
+}
 
 // Letter returns the hash of a dead letter of a sink.
 func (h *Hasher) Letter(sink string, number uint32) Hash {

@@ -204,7 +204,7 @@ func (l *Log) findEnd(all []*found) (left []*found, end ending) {
 	if n := len(all); n > 0 {
 		through = all[n-1].Through
 	}
-	end.damaged = place{through + 1, segment.HeaderSize}.before(l.before) // an empty segment may be gone
+	end.damaged = place{segment: through + 1}.before(l.before)
 	next := uint32(1)
 	for i, f := range all {
 		if f.Number > next && !(place{segment: next}).before(synced) && !f.declares() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
 // syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
@@ -65,6 +66,9 @@ func (l *Log) readSynced(all []*found) error {
 	known := slices.ContainsFunc(all, func(f *found) bool { return !f.headless })
 	if !known || l.id == [16]byte(b) {
 		l.before = place{binary.LittleEndian.Uint32(b[16:]), int64(binary.LittleEndian.Uint64(b[20:]))}
+	}
+	if l.before.offset <= segment.HeaderSize {
+		l.before.offset = 0 // an empty segment may be gone, or have been begun again
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func (l *Log) count(k record.Hash) uint32 {
 			return s.entry.Count + 1
 		}
 	}
-	return l.table[k].Count + 1
+	return l.table.get(k).Count + 1
 }
 
 func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
@@ -194,7 +194,7 @@ func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
 // stageForgotten stages that the last event of an object counts no longer.
 func (l *Log) stageForgotten(of *event.Event, at int64) error {
 	key := l.hasher.Event(of)
-	last := l.table[key]
+	last := l.table.get(key)
 	if last.Kind != record.Event || last.Flags.Has(record.Ends) || last.Target != l.targets.number(of.Target) {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (l *Log) apply(f *file, e *segment.Entry, offset uint32, target string, nam
 		named.Seq = e.Seq
 		l.named[e.Key] = named
 	}
-	l.table[e.Key] = place
+	l.table.set(e.Key, place)
 }
 
 // Put appends the newest value of a name. It returns when that is written, and not when it is

@@ -158,7 +158,7 @@ func (l *Log) examine(f *file, p Policy, stable place, older map[record.Hash]str
 }
 
 func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[record.Hash]struct{}) Fate {
-	last := l.table[e.Key]
+	last := l.table.get(e.Key)
 	is := last.exists() && last.place() == f.place(e)
 	fate := Drop // also what ends an object or a letter, unless something older of it is left
 	switch {
@@ -297,12 +297,12 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 	for _, s := range group {
 		for i := range s.index.Entries {
 			e := &s.index.Entries[i]
-			last := l.table[e.Key]
+			last := l.table.get(e.Key)
 			is := last.exists() && last.place() == s.place(e)
 			if s.fates[i] != Drop {
 				if is {
 					last.Segment, last.Offset, last.Size, last.Flags = by.Number, left[0].Offset, left[0].Size, left[0].Flags
-					l.table[e.Key] = last
+					l.table.set(e.Key, last)
 				}
 				left = left[1:]
 				continue
@@ -311,7 +311,7 @@ func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy)
 				l.events--
 			}
 			if is {
-				delete(l.table, e.Key)
+				l.table.remove(e.Key)
 			}
 			p.Dropped(e, s.index.NamespaceOf(e))
 		}

@@ -36,7 +36,7 @@ func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key reco
 		b.bytes += int64(size)
 	case kind == record.LetterDropped && found:
 		b.numbers = slices.Delete(b.numbers, i, i+1)
-		b.bytes -= int64(l.table[key].Size)
+		b.bytes -= int64(l.table.get(key).Size)
 	}
 }
 
@@ -113,7 +113,7 @@ func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, 
 		return 0, nil, l.err
 	}
 	number = numbers[i]
-	at := l.table[l.hasher.Letter(name, number)]
+	at := l.table.get(l.hasher.Letter(name, number))
 	f := l.numbers[at.Segment]
 	f.held++
 	defer l.release(f)

@@ -145,7 +145,7 @@ type Log struct {
 	numbers   map[uint32]*file
 	replaced  []*file // to be removed when no call reads them
 	hasher    *record.Hasher
-	table     map[record.Hash]Last // of the last record of each key
+	table     table
 	targets   targets
 	named     map[record.Hash]*Named
 	letters   map[string]*box
@@ -192,7 +192,7 @@ func newLog(d disk.Dir, o Options) *Log {
 	return &Log{
 		dir: d, options: o,
 		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
-		numbers: map[uint32]*file{}, table: map[record.Hash]Last{}, named: map[record.Hash]*Named{}, letters: map[string]*box{},
+		numbers: map[uint32]*file{}, named: map[record.Hash]*Named{}, letters: map[string]*box{},
 		targets: targets{numbers: map[string]uint32{}},
 		limit:   1<<63 - 1, tail: tail{most: o.TailBytes},
 		news: map[chan<- struct{}]struct{}{}, followers: map[string]*follower{}, released: map[string]time.Time{},

@@ -255,7 +255,7 @@ func (l *Log) lastStart() (s start, clean bool) {
 	if begun == nil || json.Unmarshal(begun.Value, &s) != nil {
 		return start{}, false
 	}
-	stop := l.table[l.hasher.Record(record.Stop, "")]
+	stop := l.table.get(l.hasher.Record(record.Stop, ""))
 	return s, stop.exists() && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end()
 }
 

@@ -182,7 +182,7 @@ var ErrGone = errors.New("the record is gone")
 func (l *Log) Has(of *event.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table[l.hasher.Event(of)].exists()
+	return l.table.get(l.hasher.Event(of)).exists()
 }
 
 // LastOf returns the last event of a key, with its data.
@@ -199,7 +199,7 @@ func (l *Log) LastOf(of *event.Event, shared *record.Strings) (Entry, error) {
 // error is [ErrGone] otherwise.
 func (l *Log) Read(of Place, in *Source) (Entry, error) {
 	l.mu.Lock()
-	last := l.table[of.Key]
+	last := l.table.get(of.Key)
 	if l.err != nil || last.Kind != record.Event || of.Seq != 0 && last.Seq != of.Seq {
 		defer l.mu.Unlock()
 		if l.err != nil {

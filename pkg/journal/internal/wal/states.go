@@ -20,7 +20,7 @@ func (l *Log) Lasts(in func(target string) bool) (objects, controls []Place, end
 	for i, name := range l.targets.names {
 		left[i] = in != nil && !in(name)
 	}
-	for key, e := range l.table {
+	for key, e := range l.table.all() {
 		switch {
 		case e.Kind != record.Event || e.Flags.Has(record.Ends) || left[e.Target]:
 		case e.Flags.Has(record.Control):
@@ -46,7 +46,7 @@ func (l *Log) CountLast(in func(target string) bool) (n int) {
 	for i, name := range l.targets.names {
 		counts[i] = in(name)
 	}
-	for _, e := range l.table {
+	for _, e := range l.table.all() {
 		if e.Kind == record.Event && !e.Flags.Has(record.Control) && counts[e.Target] {
 			n++
 		}
@@ -78,7 +78,7 @@ func (l *Log) EachLast(target string, take func(e event.Event)) error {
 			}
 			key := hasher.Event(&e)
 			l.mu.Lock()
-			is := l.table[key].IsEvent(h.Seq)
+			is := l.table.get(key).IsEvent(h.Seq)
 			l.mu.Unlock()
 			if is && e.Target == target && !e.Op.Control() {
 				take(e)
@@ -96,7 +96,7 @@ func (l *Log) headsOf(f *file, number uint32, name string) (heads []segment.Head
 		defer l.mu.Unlock()
 		for i := range index.Entries {
 			e := &index.Entries[i]
-			if last := l.table[e.Key]; e.Kind == record.Event && last.Target == number && last.IsEvent(e.Seq) {
+			if last := l.table.get(e.Key); e.Kind == record.Event && last.Target == number && last.IsEvent(e.Seq) {
 				heads = append(heads, segment.Head{Seq: e.Seq, Time: e.Time, Head: index.Head(i)})
 			}
 		}
@@ -199,7 +199,7 @@ func (l *Log) Count(from, to uint64) (n uint64, err error) {
 func (l *Log) Walk(take func(e *segment.Entry, last Last, namespace string)) error {
 	return l.eachEntry(func(_ *file, index *segment.Index, e *segment.Entry) error {
 		l.mu.Lock()
-		last := l.table[e.Key]
+		last := l.table.get(e.Key)
 		l.mu.Unlock()
 		take(e, last, index.NamespaceOf(e))
 		return nil

@@ -229,7 +229,7 @@ func (l *Log) seal(f *file) error {
 // of its key. A power loss may take a record that is not synced, so those before that count, too. Until a start has
 // written its own record, no other one gets into an index file: that one is missing must show. The lock must be held.
 func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
-	last := l.table[e.Key]
+	last := l.table.get(e.Key)
 	if !last.exists() || last.place() != at && last.place().before(l.synced) || e.Kind == record.Start && l.stop == nil {
 		return "", false
 	}

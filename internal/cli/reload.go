@@ -36,15 +36,15 @@ informd reloads the config on its own when the file changes.`,
 }
 
 func printReload(out io.Writer, done *admin.Reload) error {
-	text := fmt.Sprintf("config %s reloaded: %s", done.Path, number(done.Targets, "target", "targets"))
+	parts := []string{fmt.Sprintf("config %s reloaded: %s", done.Path, number(done.Targets, "target", "targets"))}
 	for _, sinks := range []struct {
 		change string
 		names  []string
 	}{{"added", done.SinksAdded}, {"removed", done.SinksRemoved}, {"changed", done.SinksChanged}} {
 		if len(sinks.names) > 0 {
-			text += "; sinks " + sinks.change + ": " + strings.Join(sinks.names, ", ")
+			parts = append(parts, "sinks "+sinks.change+": "+strings.Join(sinks.names, ", "))
 		}
 	}
-	_, err := fmt.Fprintln(out, visible(text))
+	_, err := fmt.Fprintln(out, visible(strings.Join(parts, "; ")))
 	return err
 }

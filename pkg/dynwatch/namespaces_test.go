@@ -193,10 +193,10 @@ func TestNamespacesFromAWrongList(t *testing.T) {
 			r := live(t, api, labelled())
 			n := len(r.log.all())
 			api.do(func() { api.lists = func(state map[string]change, _ bool) { wrong(state, old) } })
+			lists := api.requestsWith(namespacesPath + "?limit=500")
 			api.refuseNamespaces(503, 1)
 			api.put("", "team-b", "no")
 			api.del("", "team-c")
-			lists := api.requestsWith(namespacesPath + "?limit=500")
 			r.eventually("two lists", func() bool { return api.requestsWith(namespacesPath+"?limit=500") >= lists+2 })
 			want := []string{"left team-b/one", "left team-c/one"}
 			r.eventually("both left", func() bool { return count(r.log.all()[n:], event.Left) >= len(want) })

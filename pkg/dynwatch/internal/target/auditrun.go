@@ -115,8 +115,8 @@ func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
 	if r.complete = true; r.err != nil {
 		return
 	}
-	for e := range t.Index.All() {
-		if e.Sweep != r.number && e.RV <= r.at {
+	for e := range t.Index.All() { // those of a namespace that leaves are in no list
+		if e.Sweep != r.number && e.RV <= r.at && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			r.differing++
 		}
 	}

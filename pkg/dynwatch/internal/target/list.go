@@ -233,7 +233,7 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 		return err
 	}
 	for _, e := range gone {
-		if t.lostBy(reasonAudit) {
+		if t.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			t.diverged(t.Index.ID(e), rv)
 		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {

@@ -49,16 +49,13 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 	}
 	l.incomplete = l.incomplete || t.Coverage.Leaves() // what such namespaces had is not compared any more
 	t.setState(status.Syncing, "reconciling from a list, reason: "+l.reason)
-	if err := t.markLost(ctx); err != nil {
-		return stay, err
-	}
-	if l.reason == reasonRollback {
-		return t.recoverAll(ctx, l)
+	if l.reason != reasonAudit || l.found > 0 { // else Compare does, once etcd has confirmed the list
+		if err := t.markLost(ctx); err != nil {
+			return stay, err
+		}
 	}
 	if l.tried {
-		// An API server refuses a list at a revision that etcd does not have any more: without this check such a
-		// list would be requested until etcd has reached that revision again.
-		if err := t.checkRollback(ctx); err != nil {
+		if err := t.answers(ctx, l); err != nil {
 			return stay, err
 		}
 	}
@@ -68,9 +65,23 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 	return next, err
 }
 
+// answers reports whether the API server answers, so that what fails is not an outage.
+func (t *Target) answers(ctx context.Context, l *loss) error {
+	if l.reason == reasonRollback { // the position is of the other history
+		_, err := t.Source.Revision(ctx)
+		return err
+	}
+	// An API server refuses a list at a revision that etcd does not have any more: without this check such a
+	// list would be requested until etcd has reached that revision again.
+	return t.checkRollback(ctx)
+}
+
 // recoverBy compares a list, of the kind that has not failed too often.
 func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
-	if l.reason == reasonAudit && l.found == 0 {
+	switch {
+	case l.reason == reasonRollback:
+		return t.recoverAll(ctx, l)
+	case l.reason == reasonAudit && l.found == 0:
 		return t.compareAudited(ctx, l)
 	}
 	at := l.oldest

@@ -26,9 +26,8 @@ import (
 //
 // If the log is short of space, history goes that all sinks have passed. If that is not enough, the
 // namespaces share the limit: those that hold the most lose their oldest superseded events, also
-// unread ones, which a gap declares; and deletions that all sinks have passed lose their data. The events in a
-// snapshot that a sink has not passed stay even then: a consumer takes an object without an event there for a
-// deleted one.
+// unread ones, which a gap declares; and deletions that all sinks have passed lose their data. The last event of each object in a snapshot that a sink has not
+// passed stays even then: a consumer takes an object without an event there for a deleted one.
 //
 // A temporary log keeps nothing for sinks that are not open, and may be smaller than the states of all
 // objects. If all of the above is not enough, it keeps of what the sinks have passed the last event of each
@@ -176,12 +175,12 @@ func (j *Journal) report(p *policy) {
 type policy struct {
 	open, all uint64 // passed by all open sinks; by all that may return
 	history   uint32
-	old       int64             // terminal events from before it, in microseconds, may go
-	emptied   bool              // objects have lost the data of their last event
-	bare      bool              // the data of terminal events goes that all sinks have passed
-	temporary bool              // and then those of a temporary log, and the data of other last events
-	spans     map[uint32][]span // by target
-	freed     int64             // bytes that were removed
+	old       int64 // terminal events from before it, in microseconds, may go
+	emptied   bool  // objects have lost the data of their last event
+	bare      bool  // the data of terminal events goes that all sinks have passed
+	temporary bool  // and then those of a temporary log, and the data of other last events
+	shown     []uint64
+	freed     int64 // bytes that were removed
 
 	// Of a log that is short of space:
 	excess  map[string]int64    // bytes that a namespace is to lose
@@ -203,7 +202,7 @@ func (j *Journal) policy(short bool) (p *policy, err error) {
 		p.history = 0
 	}
 	if short || p.all < p.open {
-		p.spans, err = j.spans(p.all)
+		p.shown, err = j.shown(p.all)
 	}
 	return p, err
 }
@@ -228,7 +227,7 @@ func (p *policy) Fate(e *segment.Entry, last wal.Last, namespace string) wal.Fat
 			return wal.DropData
 		}
 		return wal.Keep
-	case ends && e.Seq > p.all, p.shows(e, last):
+	case ends && e.Seq > p.all, p.shows(e.Seq):
 		return wal.Keep
 	case passed && last.Flags.Has(record.Ends) && last.Seq <= p.open, passed && last.Count-e.Count >= p.history:
 		return wal.Drop
@@ -238,12 +237,10 @@ func (p *policy) Fate(e *segment.Entry, last wal.Last, namespace string) wal.Fat
 	return wal.Keep
 }
 
-// shows reports whether a snapshot may need an event that a sink has not passed, and which is not the last one of its
-// object. What announces a state again may be of the snapshot or not.
-func (p *policy) shows(e *segment.Entry, last wal.Last) bool {
-	return e.Seq > p.all && !e.Flags.Has(record.Control) && slices.ContainsFunc(p.spans[last.Target], func(s span) bool {
-		return e.Seq >= s.from && e.Seq <= s.to && (!s.open || (e.Flags | last.Flags).Has(record.Again))
-	})
+// shows reports whether a snapshot needs an event that a sink has not passed.
+func (p *policy) shows(seq uint64) bool {
+	_, found := slices.BinarySearch(p.shown, seq)
+	return found
 }
 
 // takesFrom reports whether a superseded event goes for space.
@@ -288,7 +285,7 @@ func (j *Journal) share(p *policy, goal int64) error {
 			all[namespace] = u
 		}
 		u.all += int64(e.Size)
-		if last.Kind == 0 || p.shows(e, last) || last.IsEvent(e.Seq) || e.Flags.Has(record.Ends) {
+		if last.Kind == 0 || p.shows(e.Seq) || last.IsEvent(e.Seq) || e.Flags.Has(record.Ends) {
 			u.states += int64(e.Size)
 			states += int64(e.Size)
 		}
@@ -323,19 +320,58 @@ func levelOf(all []*usage, goal int64) int64 {
 	return low
 }
 
-// span is a snapshot in the log that a sink has not passed: from its begin event to its synced event. In one that is in
-// progress, open, the last event of an object that the log has is in any case behind its begin event.
+// shown returns the sequences, in order, of the events that a snapshot of a target needs which a sink
+// has not passed: between a begin event and the synced event that follows, the last event of each
+// object. What announces a state again may be of the snapshot or not, so it stays as well.
+func (j *Journal) shown(passed uint64) (shown []uint64, err error) {
+	spans, err := j.spans(passed)
+	if err != nil || len(spans) == 0 {
+		return nil, err
+	}
+	err = j.log.Walk(func(e *segment.Entry, last wal.Last, _ string) {
+		if e.Kind != record.Event || e.Flags.Has(record.Control) || e.Seq <= passed || last.Kind == 0 {
+			return
+		}
+		for _, s := range spans[last.Target] {
+			switch {
+			case e.Seq > s.to:
+				shown = s.end(shown)
+			case e.Seq < s.from:
+			case e.Flags.Has(record.Again):
+				shown = append(shown, e.Seq)
+			default:
+				s.lasts[e.Key] = e.Seq
+			}
+		}
+	})
+	for _, of := range spans {
+		for _, s := range of {
+			shown = s.end(shown)
+		}
+	}
+	slices.Sort(shown)
+	return shown, err
+}
+
+// span is a snapshot in the log: a range of sequences, both included, and the last event of each object.
 type span struct {
 	from, to uint64
-	open     bool
+	lasts    map[record.Hash]uint64
+}
+
+// end adds the last events of a snapshot that was passed.
+func (s *span) end(shown []uint64) []uint64 {
+	shown = slices.AppendSeq(shown, maps.Values(s.lasts))
+	clear(s.lasts)
+	return shown
 }
 
 // spans returns the snapshots of each target that end behind a sequence.
-func (j *Journal) spans(passed uint64) (map[uint32][]span, error) {
-	all, begun := map[uint32][]span{}, map[string]uint64{}
-	add := func(target string, s span) {
+func (j *Journal) spans(passed uint64) (map[uint32][]*span, error) {
+	all, begun := map[uint32][]*span{}, map[string]uint64{}
+	add := func(target string, from, to uint64) {
 		number := j.log.Target(target)
-		all[number] = append(all[number], s)
+		all[number] = append(all[number], &span{from, to, map[record.Hash]uint64{}})
 	}
 	err := j.log.EachControl(func(e wal.Entry) error {
 		target := e.Event.Target
@@ -345,13 +381,13 @@ func (j *Journal) spans(passed uint64) (map[uint32][]span, error) {
 		case e.Event.Op == event.Synced:
 			delete(begun, target)
 			if e.Seq > passed {
-				add(target, span{from: from, to: e.Seq}) // from 0 if the beginning is passed and gone
+				add(target, from, e.Seq) // from 0 if the beginning is passed and gone
 			}
 		}
 		return nil
 	})
-	for target, from := range begun {
-		add(target, span{from: from, to: math.MaxUint64, open: true})
+	for target, from := range begun { // in progress
+		add(target, from, math.MaxUint64)
 	}
 	return all, err
 }

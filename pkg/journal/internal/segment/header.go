@@ -29,6 +29,9 @@ const (
 // ErrInvalid says that a file is no segment or index file, or not that of its name.
 var ErrInvalid = errors.New("invalid file")
 
+// ErrFormat says that a file is a whole segment of another version of informd.
+var ErrFormat = errors.New("another version of informd has written it, in a form that this one does not read")
+
 // Name identifies a segment.
 type Name struct {
 	// Number is the place in the log, and of a file that replaces others that of the first.
@@ -99,6 +102,11 @@ func (h *Header) Append(dst []byte) []byte {
 // ParseHeader reads the header of the segment of that name. Its error wraps [ErrInvalid].
 func ParseHeader(b []byte, of Name) (Header, error) {
 	const end = HeaderSize - 4
+	version := len(magic) - 1
+	if len(b) >= HeaderSize && string(b[:version]) == magic[:version] && b[version] != magic[version] &&
+		record.Checksum(b[:end]) == binary.LittleEndian.Uint32(b[end:]) {
+		return Header{}, fmt.Errorf("%s: %w", of.Log(), ErrFormat)
+	}
 	if len(b) < HeaderSize || !bytes.HasPrefix(b, []byte(magic)) {
 		return Header{}, fmt.Errorf("%w: %s is no segment of this format", ErrInvalid, of.Log())
 	}

@@ -23,6 +23,9 @@ type found struct {
 	// targets and named belong to the records of the index, if that was read from the records.
 	targets []string
 	named   []*Named
+	// begun is the last start record, and the place of its entry, if the index file was made again without it.
+	begun   *Named
+	begunAt int
 }
 
 // find reads the headers and index files of all segments, in order, and the records of those without a valid
@@ -87,6 +90,9 @@ func (l *Log) readHeader(n segment.Name) (*found, error) {
 		return nil, err
 	}
 	header, err := segment.ParseHeader(bytes, n)
+	if errors.Is(err, segment.ErrFormat) {
+		return nil, fmt.Errorf("%w: start that version again, or move the journal's files away, which begins with a new snapshot", err)
+	}
 	if err != nil {
 		header = segment.Header{Name: n, Through: n.Number}
 	}
@@ -137,6 +143,9 @@ func (l *Log) reindex(f *found) error {
 	lasts, entries := map[record.Hash]int{}, f.index.Entries
 	for i := range entries {
 		lasts[entries[i].Key] = i
+		if entries[i].Kind == record.Start {
+			f.begun, f.begunAt = f.named[i], i
+		}
 	}
 	bytes := f.index.Append(nil, func(i int) (string, bool) {
 		return f.targets[i], lasts[entries[i].Key] == i && entries[i].Kind != record.Start

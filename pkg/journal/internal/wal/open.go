@@ -211,6 +211,9 @@ func (l *Log) load(f *found) error {
 		if err != nil {
 			return err
 		}
+		if f.begun != nil {
+			named[f.begunAt] = f.begun // what was skipped
+		}
 	}
 	l.last = max(l.last, f.First-1)
 	for i := range index.Entries {

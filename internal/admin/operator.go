@@ -64,6 +64,8 @@ func (unknownError) Is(target error) bool { return target == ErrUnknown }
 // Reload is the answer of a reload that was accepted.
 type Reload struct {
 	Path string `json:"path"`
+	// Pending: the config is used when the journal opens, as on a follower. The rest is empty then.
+	Pending bool `json:"pending,omitempty"`
 	// Targets is how many there are now. The others are the names of sinks.
 	Targets      int      `json:"targets"`
 	SinksAdded   []string `json:"sinksAdded,omitempty"`

@@ -36,6 +36,10 @@ informd reloads the config on its own when the file changes.`,
 }
 
 func printReload(out io.Writer, done *admin.Reload) error {
+	if done.Pending {
+		_, err := fmt.Fprintf(out, "config %s reloaded; used when the journal opens\n", visible(done.Path))
+		return err
+	}
 	parts := []string{fmt.Sprintf("config %s reloaded: %s", done.Path, number(done.Targets, "target", "targets"))}
 	for _, sinks := range []struct {
 		change string

@@ -87,7 +87,11 @@ func (d *Daemon) followKubeconfig(ctx context.Context, end context.CancelCauseFu
 			return
 		}
 		d.kubeconfig = now
-		switch next, err := kubernetesConfig(d.config.Kubernetes); {
+		next, err := kubernetesConfig(d.config.Kubernetes)
+		if err == nil {
+			_, err = rest.TLSConfigFor(next) // the next start would fail with other certificates
+		}
+		switch {
 		case err != nil:
 			d.logger.Warn("kubeconfig not usable; previous credentials stay in use (correct the file)", "err", err)
 		case sameClient(d.kubernetes, next):
@@ -106,7 +110,21 @@ func (d *Daemon) followKubeconfig(ctx context.Context, end context.CancelCauseFu
 func sameClient(a, b *rest.Config) bool {
 	a, b = rest.CopyConfig(a), rest.CopyConfig(b)
 	a.AuthProvider, a.AuthConfigPersister = b.AuthProvider, b.AuthConfigPersister
-	return reflect.DeepEqual(a, b)
+	same := proxyOf(a) == proxyOf(b)
+	a.Proxy, b.Proxy = nil, nil // no two functions are equal
+	return same && reflect.DeepEqual(a, b)
+}
+
+// proxyOf is the proxy-url of the kubeconfig, empty without one.
+func proxyOf(c *rest.Config) string {
+	if c.Proxy == nil {
+		return ""
+	}
+	u, err := c.Proxy(nil) // http.ProxyURL ignores the request
+	if err != nil {
+		return ""
+	}
+	return u.String()
 }
 
 // kubeconfigSum is what the files of the kubeconfig hold, zero without a kubeconfig. A file may be missing.

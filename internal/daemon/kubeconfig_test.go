@@ -159,3 +159,17 @@ func TestKubeconfigChangedWithMemory(t *testing.T) {
 		t.Errorf("the run ended with %v", err)
 	}
 }
+
+// TestKubeconfigWithABadCertificate: the next run could not begin with it, so that this one goes on.
+func TestKubeconfigWithABadCertificate(t *testing.T) {
+	r := newTokenRig(t, "log")
+	stop, ended := r.run()
+	r.has(`"op":"synced"`)
+	r.write(fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}],
+clusters: [{name: x, cluster: {server: %q}}], users: [{name: x, user: {client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==}}]}`, r.server))
+	r.logged("kubeconfig not usable")
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("the run ended with %v", err)
+	}
+}

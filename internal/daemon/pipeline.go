@@ -225,6 +225,8 @@ func (p *pipeline) drain(now context.Context) error {
 	if errors.Join(hung...) == nil {
 		p.delivering.Wait()
 		p.destinations.close()
+	} else {
+		errs = append(errs, errHangs) // what hangs may still write: only the end of the process ends it
 	}
 	p.destinations.end()
 	return errors.Join(append(errs, p.store.Close())...)

@@ -105,7 +105,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	for _, w := range next.Warnings {
 		outcome.Warnings = append(outcome.Warnings, w.Error())
 	}
-	if p == nil {
+	if outcome.Pending = p == nil; outcome.Pending {
 		r.logger.Info("config reloaded; used when the journal opens", "path", outcome.Path)
 		return outcome, nil
 	}

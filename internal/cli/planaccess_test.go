@@ -77,8 +77,8 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"status":{"allowed":%t}}`, access{a.Verb, a.Group, a.Resource, a.Namespace, ""}.allowedBy(g.roles))
 	case parts[0] == "version":
 		fmt.Fprint(w, "{}")
-	case len(parts) == 1 && strings.Contains(r.Header.Get("Accept"), "apidiscovery"):
-		_ = json.NewEncoder(w).Encode(aggregated(served, parts[0] == "api"))
+	case parts[0] == "api":
+		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 	case len(parts) == 1:
 		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList"}}
 		for _, group := range slices.Sorted(maps.Keys(served)) {
@@ -97,27 +97,6 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","code":404,"reason":"NotFound"}`)
 	}
-}
-
-// aggregated is the document of the core group, or that of all others.
-func aggregated(served map[string][]metav1.APIResource, core bool) any {
-	type object = map[string]any
-	var items []any
-	for _, group := range slices.Sorted(maps.Keys(served)) {
-		if core != (group == "") {
-			continue
-		}
-		var resources []any
-		for _, r := range served[group] {
-			scope := "Cluster"
-			if r.Namespaced {
-				scope = "Namespaced"
-			}
-			resources = append(resources, object{"resource": r.Name, "scope": scope, "verbs": r.Verbs, "responseKind": object{"kind": r.Kind}})
-		}
-		items = append(items, object{"metadata": object{"name": group}, "versions": []any{object{"version": "v1", "resources": resources}}})
-	}
-	return object{"kind": "APIGroupDiscoveryList", "items": items}
 }
 
 func groupOf(name string) metav1.APIGroup {

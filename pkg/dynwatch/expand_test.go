@@ -95,17 +95,20 @@ func TestWildcardMatches(t *testing.T) {
 		"what the first one excludes":     {[]dynwatch.Resource{everything("pods"), entry("", "p*")}, all},
 		"namespaces leave out the others": {[]dynwatch.Resource{inShop}, []string{"core/events@shop", "core/pods@shop", "example.com/things@shop"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.serveAll(usual()...)
-			want := slices.Clone(c.want)
-			if name == "namespaces leave out the others" {
-				want = slices.DeleteFunc(want, func(name string) bool { return strings.HasPrefix(name, "example.com") })
-				c.wanted[0].ExcludeResources = append(c.wanted[0].ExcludeResources, "example.com/*")
-			}
-			r := startDefined(t, api, c.wanted...)
-			r.targets(want...)
-		})
+		for _, plain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, plain discovery %t", name, plain), func(t *testing.T) {
+				api := newFakeAPI(t)
+				api.serveAll(usual()...)
+				api.do(func() { api.groups.plain = plain })
+				want := slices.Clone(c.want)
+				if name == "namespaces leave out the others" {
+					want = slices.DeleteFunc(want, func(name string) bool { return strings.HasPrefix(name, "example.com") })
+					c.wanted[0].ExcludeResources = append(c.wanted[0].ExcludeResources, "example.com/*")
+				}
+				r := startDefined(t, api, c.wanted...)
+				r.targets(want...)
+			})
+		}
 	}
 }
 
@@ -242,28 +245,31 @@ func TestWildcardSnapshot(t *testing.T) {
 
 // An error is not taken for an end: neither of a group, nor of all of discovery.
 func TestWildcardAndErrors(t *testing.T) {
-	for name, breaks := range map[string]func(g *fakeGroups){
-		"group down":       func(g *fakeGroups) { g.down["metrics.example.com"] = true },
-		"discovery broken": func(g *fakeGroups) { g.broken = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.serveAll(usual()...)
-			r := startDefined(t, api, everything())
-			r.eventually("expanded", func() bool { return len(r.names()) == 10 })
-			asked := r.asked()
-			r.api.do(func() { breaks(r.api.groups) })
-			r.eventually("asked again", func() bool {
-				r.api.touch(apiServices, "v1.metrics.example.com") // a slow machine asks less often after one of them
-				return r.asked() > asked+4
+	for _, plain := range []bool{false, true} {
+		for name, breaks := range map[string]func(g *fakeGroups){
+			"group down":       func(g *fakeGroups) { g.down["metrics.example.com"] = true },
+			"discovery broken": func(g *fakeGroups) { g.broken = true },
+		} {
+			t.Run(fmt.Sprintf("%s, plain %t", name, plain), func(t *testing.T) {
+				api := newFakeAPI(t)
+				api.serveAll(usual()...)
+				api.do(func() { api.groups.plain = plain })
+				r := startDefined(t, api, everything())
+				r.eventually("expanded", func() bool { return len(r.names()) == 10 })
+				asked := r.asked()
+				r.api.do(func() { breaks(r.api.groups) })
+				r.eventually("asked again", func() bool {
+					r.api.touch(apiServices, "v1.metrics.example.com") // a slow machine asks less often after one of them
+					return r.asked() > asked+4
+				})
+				if n := len(r.names()); n != 10 {
+					t.Errorf("%d targets: %q", n, r.names())
+				}
+				r.api.do(func() { r.api.groups.broken = false })
+				r.api.install("example.com", resource("toys", "Toy"))
+				r.eventually("what is new begins", func() bool { return len(r.names()) == 11 })
 			})
-			if n := len(r.names()); n != 10 {
-				t.Errorf("%d targets: %q", n, r.names())
-			}
-			r.api.do(func() { r.api.groups.broken = false })
-			r.api.install("example.com", resource("toys", "Toy"))
-			r.eventually("what is new begins", func() bool { return len(r.names()) == 11 })
-		})
+		}
 	}
 }
 
@@ -326,17 +332,22 @@ func TestWildcardBehindTheDefinitions(t *testing.T) {
 	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
 }
 
-// All groups come in one document: those of single versions are not read.
+// Where all groups come in one document, those of single versions are not read.
 func TestAggregatedDiscovery(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
-	r := startDefined(t, api, dynwatch.Resource{Resource: "pods"}, dynwatch.Resource{Group: "*", Resource: "loads"})
-	r.eventually("expanded", r.manager.Expanded)
-	r.idle()
-	for _, group := range []string{"metrics.example.com", "events.k8s.io"} {
-		if n := api.requestsWith("/apis/" + group + "/v1"); n != 0 {
-			t.Errorf("%s was asked for by itself: %d times", group, n)
-		}
+	for plain, want := range map[bool]int{false: 0, true: 1} {
+		t.Run(fmt.Sprintf("plain %t", plain), func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.serveAll(usual()...)
+			api.do(func() { api.groups.plain = plain })
+			r := startDefined(t, api, dynwatch.Resource{Resource: "pods"}, dynwatch.Resource{Group: "*", Resource: "loads"})
+			r.eventually("expanded", r.manager.Expanded)
+			r.idle()
+			for _, group := range []string{"metrics.example.com", "events.k8s.io"} {
+				if n := min(1, api.requestsWith("/apis/"+group+"/v1")); n != want {
+					t.Errorf("%s was asked for by itself: %d, want %d", group, n, want)
+				}
+			}
+		})
 	}
 }
 

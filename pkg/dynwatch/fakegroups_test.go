@@ -13,6 +13,8 @@ import (
 // things.example.com alone; the others are there, and empty.
 type fakeGroups struct {
 	groups []fakeGroup
+	// plain: there are no documents with all groups.
+	plain bool
 	// down are groups whose API server does not answer, broken is that discovery
 	// does not.
 	down   map[string]bool
@@ -150,7 +152,7 @@ func (f *fakeAPI) serveGroups(w http.ResponseWriter, r *http.Request) bool {
 		g.wholes++
 	case len(parts) == 1:
 		g.wholes++
-		answer = g.whole(parts[0] == "api", strings.Contains(r.Header.Get("Accept"), "apidiscovery"))
+		answer = g.whole(parts[0] == "api", !g.plain && strings.Contains(r.Header.Get("Accept"), "apidiscovery"))
 	case g.down[parts[1]]:
 	case len(parts) == 2:
 		answer = g.group(parts[1])

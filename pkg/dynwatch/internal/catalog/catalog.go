@@ -14,7 +14,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -113,11 +115,14 @@ func (c *Catalog) Stale() []string {
 	return names
 }
 
-// aggregated asks for all groups in one document, which every API server since Kubernetes 1.30 has. One that has no
-// such document sends another one, whose kind says so.
-const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+// aggregated asks for all groups in one document, and takes the older kind, which
+// only lists them, from API servers that do not have it.
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// groupsDocument is an APIGroupDiscoveryList. Its type would bring in the whole of k8s.io/api.
+// groupsDocument is an APIGroupDiscoveryList (Items), an APIGroupList (Groups) or
+// APIVersions (Versions). The types of the first would bring in the whole of
+// k8s.io/api.
 type groupsDocument struct {
 	Kind  string
 	Items []struct {
@@ -131,6 +136,8 @@ type groupsDocument struct {
 			}
 		}
 	}
+	Groups   []metav1.APIGroup
+	Versions []string
 }
 
 // freshnessStale is what is said of a version whose API server does not answer.
@@ -154,12 +161,13 @@ func Read(ctx context.Context, c *kube.Clients, before *Catalog) (next *Catalog,
 	for i := range next.groups {
 		next.byName[next.groups[i].name] = i
 	}
-	next.complete(before)
+	next.complete(g.Context, c, before)
 	next.collect()
 	return next, nil
 }
 
-// groupsOf reads the groups below a path.
+// groupsOf reads the groups below a path. The versions of an API server that lists no
+// more than their names have nil resources.
 func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGroup, error) {
 	body, err := d.Client.Get().MaxRetries(0).AbsPath(path).SetHeader("Accept", aggregated).Do(ctx).Raw()
 	if err != nil {
@@ -169,9 +177,8 @@ func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGro
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, fmt.Errorf("get API groups: %s: %w", path, err)
 	}
-	if doc.Kind != "APIGroupDiscoveryList" {
-		return nil, fmt.Errorf("get API groups: %s: the answer has kind %q, and wildcards need aggregated discovery",
-			path, doc.Kind)
+	if !slices.Contains([]string{"APIGroupDiscoveryList", "APIGroupList", "APIVersions"}, doc.Kind) {
+		return nil, fmt.Errorf("get API groups: %s: the answer has kind %q", path, doc.Kind)
 	}
 	var groups []offeredGroup
 	for _, item := range doc.Items {
@@ -185,6 +192,16 @@ func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGro
 		}
 		groups = append(groups, g)
 	}
+	for _, group := range doc.Groups {
+		g := offeredGroup{name: group.Name}
+		for _, version := range kube.VersionsOf(&group) {
+			g.versions = append(g.versions, offeredVersion{name: version})
+		}
+		groups = append(groups, g)
+	}
+	if len(doc.Versions) > 0 {
+		groups = append(groups, offeredGroup{versions: []offeredVersion{{name: "v1"}}})
+	}
 	return groups, nil
 }
 
@@ -192,13 +209,36 @@ func watchable(verbs []string) bool {
 	return !slices.ContainsFunc(NeededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
-// complete puts what was known before in place of what could not be found out.
-func (c *Catalog) complete(before *Catalog) {
+// complete asks for the versions of which only the name is known, and puts what was
+// known before in place of what could not be found out.
+func (c *Catalog) complete(ctx context.Context, from *kube.Clients, before *Catalog) {
+	var asking sync.WaitGroup
+	for _, g := range c.groups {
+		for i := range g.versions {
+			v := &g.versions[i]
+			if v.resources == nil {
+				asking.Go(func() { v.ask(ctx, from, g.name) })
+			}
+		}
+	}
+	asking.Wait()
 	for _, g := range c.groups {
 		for i := range g.versions {
 			if v := &g.versions[i]; v.stale && len(v.resources) == 0 {
 				v.resources = maps.Clone(before.resources(g.name, v.name))
 			}
+		}
+	}
+}
+
+// ask reads the version's own document.
+func (v *offeredVersion) ask(ctx context.Context, from *kube.Clients, group string) {
+	defer from.Pace.Begin(ctx, group)()
+	list, err := kube.ResourcesOf(ctx, from.Discovery, schema.GroupVersion{Group: group, Version: v.name})
+	v.stale, v.resources = err != nil, make(map[string]Offered)
+	for _, r := range list {
+		if !strings.Contains(r.Name, "/") { // a subresource
+			v.resources[r.Name] = Offered{Version: v.name, Kind: r.Kind, Namespaced: r.Namespaced, Watchable: watchable(r.Verbs)}
 		}
 	}
 }

@@ -179,13 +179,18 @@ func ServedVersions(ctx context.Context, d *Discovery, group string) ([]string, 
 	if err != nil {
 		return nil, fmt.Errorf("get API group %s: %w", group, err)
 	}
-	versions := []string{doc.PreferredVersion.Version}
-	for _, v := range doc.Versions {
-		if v.Version != doc.PreferredVersion.Version {
+	return VersionsOf(&doc), nil
+}
+
+// VersionsOf returns the versions of a group's document, the preferred one first.
+func VersionsOf(group *metav1.APIGroup) []string {
+	versions := []string{group.PreferredVersion.Version}
+	for _, v := range group.Versions {
+		if v.Version != group.PreferredVersion.Version {
 			versions = append(versions, v.Version)
 		}
 	}
-	return versions, nil
+	return versions
 }
 
 // FindResource returns the first resource of a group that matches, with its version; the

@@ -113,7 +113,7 @@ func TestAuditFindsWhatTheWatchLeftOut(t *testing.T) {
 	}
 }
 
-// Of objects that ended at one revision one was left out. What makes up for it must not be told again when the watch
+// Of objects that ended at one revision one was left out. What makes up for it must not be announced again when the watch
 // goes on.
 func TestAuditAtTheEndOfALease(t *testing.T) {
 	api := fourObjects(t)

@@ -219,7 +219,7 @@ func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
 	// After a restore a revision's number may come again: any of them will do.
 	there, same := false, false
 	for _, r := range o.Revisions {
-		known := !r.Seen.After(d.At.Add(readLag)) // the deletion, as informd told of it
+		known := !r.Seen.After(d.At.Add(readLag)) // the deletion, when informd announced it
 		if r.Deleted && (r.RV == d.RV || d.Replay && (r.RV <= d.RV || known && c.leftAt(o, d.RV))) {
 			there, same = true, same || r.Hash == d.Hash
 		}

@@ -159,7 +159,7 @@ func mutants() []mutant {
 			faults: "N7-reset-watches", caughtBy: []string{"I1", "I2", "I9"},
 		},
 		{
-			name: "filters-begin-anew-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
+			name: "filters-forgotten-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
 			old: "if one.Epoch = e.Epoch; e.Reannounced() {", new: "if one.Epoch = e.Epoch + 1; e.Reannounced() {",
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},

@@ -97,27 +97,6 @@ func (f *file) place(e *segment.Entry) place { return place{f.Number, int64(e.Of
 // end is the place behind a segment.
 func (f *file) end() place { return place{f.Number, f.size} }
 
-// Last is the last record of a key. Without one it is zero.
-type Last struct {
-	// Seq is the sequence of the record.
-	Seq uint64
-	// Segment is the number of the file, and Offset and Size the place in it.
-	Segment, Offset, Size uint32
-	// Count is the number of the record among the events of its key.
-	Count uint32
-	// Target is the number that the log gave to the target of the event.
-	Target uint32
-	Kind   record.Kind
-	Flags  record.Flags
-}
-
-// IsEvent reports whether it is the event of a sequence.
-func (l Last) IsEvent(seq uint64) bool { return l.Kind == record.Event && l.Seq == seq }
-
-func (l Last) exists() bool { return l.Kind != 0 }
-
-func (l Last) place() place { return place{l.Segment, int64(l.Offset)} }
-
 // Log is an open log.
 type Log struct {
 	dir     disk.Dir

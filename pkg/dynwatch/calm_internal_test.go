@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -52,9 +53,9 @@ func (s *quietServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch kind {
 	case "revision":
-		writePage(w, r, 0)
+		podserver.WritePage(w, r, 0)
 	case "page of a list":
-		writePage(w, r, s.pods)
+		podserver.WritePage(w, r, s.pods)
 	default:
 		s.watch(w, r)
 	}
@@ -71,7 +72,7 @@ func (s *quietServer) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-next:
-			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", podsRevision)
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", podserver.Revision)
 			_ = rc.Flush()
 		case <-end:
 			return
@@ -98,7 +99,7 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := &quietServer{pods: test.pods, bookmark: test.bookmark, count: make(map[string]int)}
 				m, err := New(Options{
-					Cluster: "test", Kubernetes: onPipes(t, api), Log: forgetful{},
+					Cluster: "test", Kubernetes: podserver.OnPipes(t, api), Log: forgetful{},
 					Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
@@ -65,11 +66,11 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if q.Get("continue") == "" {
 			s.first++
 		}
-		writePage(w, r, s.pods)
+		podserver.WritePage(w, r, s.pods)
 		return
 	}
 	i, _ := strconv.Atoi(name)
-	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"p%d","namespace":"a","uid":"u%[2]d","resourceVersion":"%d"}}]}`, podsRevision, i, i+1)
+	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"p%d","namespace":"a","uid":"u%[2]d","resourceVersion":"%d"}}]}`, podserver.Revision, i, i+1)
 }
 
 // pods is a target whose index holds so many Pods, of which some are older than those of
@@ -77,7 +78,7 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target {
 	t.Helper()
 	m, err := New(Options{
-		Cluster: "test", Kubernetes: onPipes(t, s), Log: log,
+		Cluster: "test", Kubernetes: podserver.OnPipes(t, s), Log: log,
 		Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -125,7 +126,7 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
 				rv, err := of.Compare(t.Context(), of.NewPass(target.Pass{Newcomer: event.Added, Replay: true}))
-				if err != nil || rv != podsRevision {
+				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}
 				if n := log.events[event.Modified]; n != older || len(log.events) != 1 {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
 // TestIdentityThatHangs: callers that wait for the identity share the failure of a request
@@ -83,7 +84,7 @@ func TestAnswerOverANewConnection(t *testing.T) {
 				fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, uid.Load())
 				return
 			}
-			writePage(w, r, 1)
+			podserver.WritePage(w, r, 1)
 		})
 		look := func() error { return third(s.ObjectAt(t.Context(), "a", "pod-0", 0)) }
 		must(t, s.Clients.Identity.Check(t.Context()))
@@ -115,7 +116,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/api/v1/namespaces/kube-system" {
 		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, a.uid)
 	} else {
-		writePage(w, r, 1)
+		podserver.WritePage(w, r, 1)
 	}
 	return w.Result(), nil
 }

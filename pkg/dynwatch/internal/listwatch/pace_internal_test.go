@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
 // TestOverloadIsForAll: an API server that refuses requests of one target is left alone by
@@ -35,7 +36,7 @@ func TestOverloadIsForAll(t *testing.T) {
 				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					requests.Add(1)
 					if time.Since(began) > overload {
-						writePage(w, r, 0)
+						podserver.WritePage(w, r, 0)
 						return
 					}
 					w.Header().Set("Retry-After", "2")

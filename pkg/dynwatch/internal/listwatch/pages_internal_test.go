@@ -21,6 +21,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
 // must ends a test that an error leaves nothing to check in.
@@ -34,7 +35,7 @@ func must(tb testing.TB, err error) {
 // sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
 func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *Source {
 	t.Helper()
-	s := podSource(t, onPipes(t, handler))
+	s := podSource(t, podserver.OnPipes(t, handler))
 	t.Cleanup(s.Clients.Close)
 	return s
 }
@@ -63,7 +64,7 @@ func TestComparisonOutlastsRefusals(t *testing.T) {
 				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return
 			}
-			writePage(w, r, objects)
+			podserver.WritePage(w, r, objects)
 		})
 		began, count := time.Now(), 0
 		rv, err := s.ListMetadata(t.Context(), 0, func(o Listed) error {
@@ -73,7 +74,7 @@ func TestComparisonOutlastsRefusals(t *testing.T) {
 			count++
 			return nil
 		})
-		if err != nil || rv != podsRevision || count != objects {
+		if err != nil || rv != podserver.Revision || count != objects {
 			t.Fatalf("listed %d objects at revision %d: %v", count, rv, err)
 		}
 		if len(requests) != objects/PageSize || requests[""] != 1 {
@@ -102,18 +103,18 @@ func TestListResumesWithinAPage(t *testing.T) {
 				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					next := r.URL.Query().Get("continue")
 					if next == "" || broken[next] {
-						writePage(w, r, 1200)
+						podserver.WritePage(w, r, 1200)
 						return
 					}
 					broken[next] = true
 					var b strings.Builder
-					writePage(&b, r, 1200)
+					podserver.WritePage(&b, r, 1200)
 					_, _ = io.WriteString(w, b.String()[:b.Len()/2])
 					panic(http.ErrAbortHandler)
 				})
 				var names []string
 				rv, err := list(t.Context(), s, func(name string) error { names = append(names, name); return nil })
-				if err != nil || rv != podsRevision || len(names) != 1200 || len(broken) != 2 {
+				if err != nil || rv != podserver.Revision || len(names) != 1200 || len(broken) != 2 {
 					t.Fatalf("listed %d objects at revision %d, %d pages broke off: %v", len(names), rv, len(broken), err)
 				}
 				slices.Sort(names)
@@ -151,7 +152,7 @@ func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
 				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					requests++
 					if r.URL.Query().Get("continue") == "" && !test.first {
-						writePage(w, r, 1200)
+						podserver.WritePage(w, r, 1200)
 						return
 					}
 					w.Header().Set("Content-Type", "application/json")
@@ -293,7 +294,7 @@ func TestListWithExpiredToken(t *testing.T) {
 				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}`)
 				return
 			}
-			writePage(w, r, pods)
+			podserver.WritePage(w, r, pods)
 		})
 		for attempts := 1; ; attempts++ {
 			count := 0

@@ -1,4 +1,5 @@
-package dynwatch
+// Package podserver has what tests need of an API server that lists Pods. Only tests use it.
+package podserver
 
 import (
 	"context"
@@ -47,9 +48,9 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// onPipes returns a client's config for a server in memory, which answers with the handler
+// OnPipes returns a client's config for a server in memory, which answers with the handler
 // until the test ends. It runs within a bubble of [testing/synctest].
-func onPipes(t *testing.T, handler http.Handler) *rest.Config {
+func OnPipes(t *testing.T, handler http.Handler) *rest.Config {
 	t.Helper()
 	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	server := http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
@@ -68,11 +69,11 @@ func onPipes(t *testing.T, handler http.Handler) *rest.Config {
 	return &rest.Config{Host: "http://pipe", Dial: l.dial}
 }
 
-// podsRevision is that of every list of writePage.
-const podsRevision = 300_000
+// Revision is that of every list of WritePage.
+const Revision = 300_000
 
-// writePage writes a page of a list of so many Pods.
-func writePage(w io.Writer, r *http.Request, all int) {
+// WritePage writes a page of a list of so many Pods.
+func WritePage(w io.Writer, r *http.Request, all int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	next, to := "", all
@@ -80,7 +81,7 @@ func writePage(w io.Writer, r *http.Request, all int) {
 		to = from + limit
 		next = strconv.Itoa(to)
 	}
-	page := fmt.Appendf(nil, `{"kind":"List","metadata":{"resourceVersion":"%d","continue":%q},"items":[`, podsRevision, next)
+	page := fmt.Appendf(nil, `{"kind":"List","metadata":{"resourceVersion":"%d","continue":%q},"items":[`, Revision, next)
 	for i := from; i < to; i++ {
 		if i > from {
 			page = append(page, ',')

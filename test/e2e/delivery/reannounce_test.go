@@ -70,7 +70,7 @@ func checkRun(t *testing.T, k e2e.Kind, records []e2e.Record, output string) (ag
 		t.Fatalf("%s: the command says\n%s", k.Target(), output)
 	}
 	began, ended := false, false
-	alive, told := make(map[string]bool), make(map[string]bool)
+	alive, announced := make(map[string]bool), make(map[string]bool)
 	for _, x := range records {
 		if e2e.GroupOrCore(x.Group)+"/"+x.Resource != k.Target() || ended {
 			continue
@@ -84,7 +84,7 @@ func checkRun(t *testing.T, k e2e.Kind, records []e2e.Record, output string) (ag
 		case x.Op == "deleted":
 			delete(alive, x.UID)
 		case !x.Control():
-			alive[x.UID], told[x.UID] = true, told[x.UID] || began
+			alive[x.UID], announced[x.UID] = true, announced[x.UID] || began
 		}
 		if ofRun && (!began || !x.Replay) {
 			t.Errorf("%s: %s is out of place: %+v", k.Target(), x.ID, x)
@@ -97,7 +97,7 @@ func checkRun(t *testing.T, k e2e.Kind, records []e2e.Record, output string) (ag
 		t.Errorf("%s: %d objects in run %s, ended: %t; the command says\n%s", k.Target(), again, match[2], ended, output)
 	}
 	for uid := range alive {
-		if !told[uid] {
+		if !announced[uid] {
 			t.Errorf("%s: %s was not announced in the run", k.Target(), uid)
 		}
 	}

@@ -170,11 +170,11 @@ func (n *namespaced) check(d *e2e.Informd) {
 		}
 		return true
 	})
-	told, left := make(map[string][]uint64), 0
+	announced, left := make(map[string][]uint64), 0
 	last := make(map[string]e2e.Record)
 	for _, r := range records {
 		// A kill while a namespace turns can leave the log ahead of the cursor: what is
-		// told of that namespace then begins with its present state, and a gap.
+		// announced of that namespace then begins with its present state, and a gap.
 		if r.Op == "gap" && (r.Reason != "selection" || r.Recovered != "state") {
 			n.t.Errorf("a gap: %s", r.Raw)
 		}
@@ -182,10 +182,10 @@ func (n *namespaced) check(d *e2e.Informd) {
 			continue
 		}
 		if r.Namespace == "team-x" || r.Namespace == "shop" {
-			n.t.Errorf("told of %s: %s", r.Namespace, r.ID)
+			n.t.Errorf("announced of %s: %s", r.Namespace, r.ID)
 		}
 		if r.Namespace == "team-a" && r.Op != "deleted" {
-			told[r.UID] = append(told[r.UID], r.ResourceVersion)
+			announced[r.UID] = append(announced[r.UID], r.ResourceVersion)
 		}
 		if r.Op == "left" {
 			left++
@@ -194,8 +194,8 @@ func (n *namespaced) check(d *e2e.Informd) {
 		last[r.UID] = r
 	}
 	for uid, revisions := range n.written {
-		if fmt.Sprint(revisions) != fmt.Sprint(told[uid]) {
-			n.t.Errorf("%s in team-a: told %v, written %v", uid, told[uid], revisions)
+		if fmt.Sprint(revisions) != fmt.Sprint(announced[uid]) {
+			n.t.Errorf("%s in team-a: announced %v, written %v", uid, announced[uid], revisions)
 		}
 	}
 	n.t.Logf("%d events, %d of them left", len(records), left)
@@ -245,7 +245,7 @@ func (n *namespaced) deleteNamespace(ctx context.Context, d *e2e.Informd, name s
 // TestThousandNamespaces: one watch of the ConfigMaps and one of the Namespaces are
 // all it takes where 1,000 namespaces are selected by label, and with 10 labels a second
 // that flip, every object enters and leaves exactly when it should, and nothing else
-// is told.
+// is announced.
 func TestThousandNamespaces(t *testing.T) {
 	const (
 		namespaces, perSecond = 1000, 10
@@ -303,7 +303,7 @@ func TestThousandNamespaces(t *testing.T) {
 		records = d.Records()[before:]
 		return len(records) >= len(want)
 	})
-	t.Logf("%d flips in %.1f s, all told %.2f s after the last", flips, took.Seconds(), time.Since(began.Add(took)).Seconds())
+	t.Logf("%d flips in %.1f s, all announced %.2f s after the last", flips, took.Seconds(), time.Since(began.Add(took)).Seconds())
 	d.WaitForLive(1)
 	records = d.Records()[before:]
 	last := make(map[string]e2e.Record)
@@ -313,13 +313,13 @@ func TestThousandNamespaces(t *testing.T) {
 			last[r.UID] = r
 		}
 	}
-	told := make(map[string]bool)
+	announced := make(map[string]bool)
 	for _, r := range records {
-		told[r.ID] = true
+		announced[r.ID] = true
 	}
 	for _, id := range want {
-		if !told[id] {
-			t.Errorf("not told: %s", id)
+		if !announced[id] {
+			t.Errorf("not announced: %s", id)
 		}
 	}
 	if len(records) != len(want) {

@@ -214,12 +214,12 @@ func finalStates(t *testing.T, k e2e.Kind, present []e2e.Kind, records []e2e.Rec
 			now[string(o.GetUID())] = o.GetResourceVersion()
 		}
 	}
-	told, ended := make(map[string]string), make(map[string]int)
+	announced, ended := make(map[string]string), make(map[string]int)
 	for _, r := range records {
 		if r.Resource != k.GVR.Resource || r.UID == "" {
 			continue
 		}
-		told[r.UID] = fmt.Sprint(r.ResourceVersion)
+		announced[r.UID] = fmt.Sprint(r.ResourceVersion)
 		if r.Op == "deleted" {
 			ended[r.UID]++
 		}
@@ -228,11 +228,11 @@ func finalStates(t *testing.T, k e2e.Kind, present []e2e.Kind, records []e2e.Rec
 		}
 	}
 	for uid, rv := range now {
-		if told[uid] != rv || ended[uid] != 0 {
-			return fmt.Sprintf("%s: %s is at %s, told %q, ended %d times", k.Target(), uid, rv, told[uid], ended[uid])
+		if announced[uid] != rv || ended[uid] != 0 {
+			return fmt.Sprintf("%s: %s is at %s, announced %q, ended %d times", k.Target(), uid, rv, announced[uid], ended[uid])
 		}
 	}
-	for uid := range told {
+	for uid := range announced {
 		if now[uid] == "" && ended[uid] != 1 {
 			return fmt.Sprintf("%s: %s is not there, ended %d times", k.Target(), uid, ended[uid])
 		}

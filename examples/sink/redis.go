@@ -29,45 +29,47 @@ type redis struct {
 	replies *bufio.Reader
 }
 
-// Write implements [sink.Sink]: one command per event, all at once, and one answer to each.
+// Write implements [sink.Sink]: one transaction, sent at once. Without it, Redis would go on with the commands
+// behind a refused one, and after those of the next Write, too.
 func (r *redis) Write(ctx context.Context, batch []event.Event) (int, error) {
 	if err := ctx.Err(); err != nil || len(batch) == 0 {
 		return 0, err
 	}
 	attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	n, err := r.add(attempt, batch)
-	if err != nil { // the next Write connects again
-		err = errors.Join(ctx.Err(), fmt.Errorf("redis at %s: %w", r.Address, err), r.Close(ctx))
+	if err := r.add(attempt, batch); err != nil { // the next Write connects again
+		return 0, errors.Join(ctx.Err(), fmt.Errorf("redis at %s: %w", r.Address, err), r.Close(ctx))
 	}
-	return n, err
+	return len(batch), nil
 }
 
-func (r *redis) add(ctx context.Context, batch []event.Event) (n int, err error) {
+func (r *redis) add(ctx context.Context, batch []event.Event) error {
 	if r.conn == nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.Address)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		r.conn, r.replies = conn, bufio.NewReader(conn)
 	}
-	conn, commands := r.conn, []byte(nil)
+	conn, commands := r.conn, []byte("MULTI\r\n")
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	for i := range batch {
 		commands = r.command(commands, &batch[i])
 	}
-	if _, err := conn.Write(commands); err != nil {
-		return 0, err
+	if _, err := conn.Write(append(commands, "EXEC\r\n"...)); err != nil {
+		return err
 	}
-	for ; n < len(batch); n++ { // the answer is $<length>, and the id in the stream
-		first, err := r.replies.ReadString('\n')
-		if err == nil && first[0] != '$' {
-			return n, errors.New(strings.TrimSpace(first)) // full or read-only: that passes
-		} else if _, err2 := r.replies.ReadString('\n'); err != nil || err2 != nil {
-			return n, errors.Join(err, err2)
+	// Lines: OK, QUEUED for each command, then the number of the ids, and for each its length and itself.
+	for range 2 + 3*len(batch) {
+		line, err := r.replies.ReadString('\n')
+		if err == nil && line[0] == '-' {
+			err = errors.New(strings.TrimSpace(line)) // full or read-only: that passes
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // Close implements [sink.Sink].

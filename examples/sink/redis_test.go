@@ -23,7 +23,7 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// server understands XADD as Redis does.
+// server understands XADD in a transaction as Redis does.
 type server struct {
 	net.Listener
 
@@ -63,19 +63,38 @@ func start(t *testing.T) *server {
 func (s *server) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
+	var queue []string
+	refused := false
 	for {
 		words, err := command(in)
-		if err != nil || len(words) != 7 || words[0] != "XADD" {
+		var answer string
+		switch {
+		case err != nil:
 			return
+		case len(words) == 1 && words[0] == "MULTI":
+			queue, refused, answer = nil, false, "+OK\r\n"
+		case len(words) == 7 && words[0] == "XADD":
+			if answer = "+QUEUED\r\n"; !s.takes(len(queue)) {
+				refused, answer = true, "-OOM command not allowed when used memory > 'maxmemory'\r\n"
+			}
+			queue = append(queue, words[6])
+		case refused:
+			answer = "-EXECABORT Transaction discarded because of previous errors.\r\n"
+		default:
+			answer = s.add(queue)
 		}
-		if _, err := io.WriteString(conn, s.add(words[6])); err != nil {
+		if _, err := io.WriteString(conn, answer); err != nil {
 			return
 		}
 	}
 }
 
-// command reads a list of texts.
+// command reads a list of texts, or one alone on its line.
 func command(in *bufio.Reader) (words []string, err error) {
+	if first, err := in.Peek(1); err == nil && first[0] != '*' {
+		line, err := in.ReadString('\n')
+		return []string{strings.TrimSpace(line)}, err
+	}
 	n, err := length(in, "*")
 	for range n {
 		size, err := length(in, "$")
@@ -100,25 +119,33 @@ func length(in *bufio.Reader, kind string) (int, error) {
 	return strconv.Atoi(number)
 }
 
-// add keeps an event, and returns the answer.
-func (s *server) add(event string) string {
+// takes waits until the server is healed, and says whether it has room for one more than queued events.
+func (s *server) takes(queued int) bool {
 	s.mu.Lock()
 	healed := s.healed
 	s.mu.Unlock()
 	<-healed
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.room == 0 {
-		return "-OOM command not allowed when used memory > 'maxmemory'\r\n"
+	return s.room < 0 || queued < s.room
+}
+
+// add keeps the events of a transaction, and returns the answer.
+func (s *server) add(queue []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := fmt.Sprintf("*%d\r\n", len(queue))
+	for _, text := range queue {
+		record, err := sinktest.FromJSON([]byte(text))
+		if err != nil {
+			return "-ERR " + strconv.Quote(err.Error()) + "\r\n"
+		}
+		s.records = append(s.records, record)
+		id := fmt.Sprintf("1700000000000-%d", len(s.records))
+		answer += fmt.Sprintf("$%d\r\n%s\r\n", len(id), id)
 	}
-	record, err := sinktest.FromJSON([]byte(event))
-	if err != nil {
-		return "-ERR " + strconv.Quote(err.Error()) + "\r\n"
-	}
-	s.room--
-	s.records = append(s.records, record)
-	id := fmt.Sprintf("1700000000000-%d", len(s.records))
-	return fmt.Sprintf("$%d\r\n%s\r\n", len(id), id)
+	s.room = max(s.room-len(queue), min(s.room, 0))
+	return answer
 }
 
 func (s *server) set(room int, healed chan struct{}) {

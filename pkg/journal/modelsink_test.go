@@ -215,8 +215,8 @@ func (s *modelSink) apply(key string, e *event.Event) {
 	} else {
 		s.rows[key] = *e
 	}
-	for run, shown := range s.spans[e.Target] {
-		if e.Run == 0 || e.Run == run {
+	if _, open := s.spans[e.Target][e.Run]; e.Run == 0 || open { // else it was redelivered, says docs/materialised-view.md
+		for _, shown := range s.spans[e.Target] {
 			shown[key] = !e.Op.Ends()
 		}
 	}

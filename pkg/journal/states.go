@@ -229,15 +229,16 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 
 // read changes what was read of the log while the snapshot is in progress. Events within the first
 // one have no sequence: a sink that breaks off begins again. What has a run of its own comes again with that of this
-// snapshot: consumers cannot know otherwise that the object exists now. The end of a list that was in progress waits
-// for the others: an object that was left out may have its newer event behind it.
+// snapshot: consumers cannot know otherwise that the object exists now. The end of a list waits for those of the snapshot:
+// the sink can have its beginning from an earlier attempt, and an object that was left out may have its newer event
+// behind it.
 func (s *states) read(entries []Entry) []Entry {
 	if s.step == stepBegin {
 		return s.readBefore(entries)
 	}
 	var all []Entry
 	for _, e := range entries {
-		if s.first && e.Event.Op == event.Synced && e.Event.Run == s.runOf(e.Event.Target) {
+		if s.first && e.Event.Op == event.Synced {
 			s.ends = append(s.ends, Entry{Event: e.Event})
 			continue
 		}

@@ -72,6 +72,8 @@ type Listing struct {
 	taken     int
 	Namespace string
 	Memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
+	// Once: the first page is requested once, whatever the error, because a watch waits meanwhile.
+	Once bool
 }
 
 // fixed reports whether the page to read has the same items whenever it is requested.
@@ -152,6 +154,9 @@ func (s *Source) growPages(l *Listing, err error, growth int32) {
 // no page was read yet, the caller may as well begin again later, unless the server only
 // asks for patience.
 func repeatable(l *Listing, err error) bool {
+	if l.Once && l.Next == "" {
+		return false
+	}
 	if _, busy := kube.Throttled(err); busy {
 		return l.taken == 0 || l.fixed()
 	}

@@ -137,14 +137,18 @@ func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
 		code     int
 		reason   metav1.StatusReason
 		first    bool // the first page fails
+		list     Listing
 		requests int
 	}{
-		"expired token":         {410, metav1.StatusReasonExpired, false, 2},
-		"forbidden":             {403, metav1.StatusReasonForbidden, false, 2},
-		"not served any more":   {404, metav1.StatusReasonNotFound, false, 2},
-		"broken from the start": {500, metav1.StatusReasonInternalError, true, 1},
-		"broken on the way":     {500, metav1.StatusReasonInternalError, false, 1 + pageAttempts},
-		"busy":                  {429, metav1.StatusReasonTooManyRequests, true, pageAttempts},
+		"expired token":         {410, metav1.StatusReasonExpired, false, Listing{}, 2},
+		"forbidden":             {403, metav1.StatusReasonForbidden, false, Listing{}, 2},
+		"not served any more":   {404, metav1.StatusReasonNotFound, false, Listing{}, 2},
+		"broken from the start": {500, metav1.StatusReasonInternalError, true, Listing{}, 1},
+		"broken on the way":     {500, metav1.StatusReasonInternalError, false, Listing{}, 1 + pageAttempts},
+		"busy":                  {429, metav1.StatusReasonTooManyRequests, true, Listing{}, pageAttempts},
+		"exact":                 {500, metav1.StatusReasonInternalError, true, Listing{At: 1000}, pageAttempts},
+		"a watch waits":         {500, metav1.StatusReasonInternalError, true, Listing{At: 1000, Once: true}, 1},
+		"a watch waits, busy":   {429, metav1.StatusReasonTooManyRequests, true, Listing{At: 1000, Once: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -159,7 +163,7 @@ func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
 					w.WriteHeader(test.code)
 					fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, test.code, test.reason)
 				})
-				_, err := s.ListMetadata(t.Context(), 0, func(Listed) error { return nil })
+				_, err := s.List(t.Context(), &test.list, s.Frames, func(*frame.Object, *frame.Malformed) error { return nil })
 				if apierrors.ReasonForError(err) != test.reason || requests != test.requests {
 					t.Errorf("%d requests, want %d: %v", requests, test.requests, err)
 				}

@@ -91,7 +91,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 // repeatAll lists the objects and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	pass := t.NewPass(Pass{Repeat: s.Run})
-	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor, Once: true})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
 	}

@@ -39,11 +39,8 @@ func SyncAll(ctx context.Context, j *Journal) error { return j.log.Sync(ctx) }
 
 // Clear removes all that is not needed, not just where much of a segment is not.
 func Clear(ctx context.Context, j *Journal, short bool) error {
-	p, err := j.policy(short)
+	p, err := j.policy(ctx, short)
 	if p == nil || err != nil {
-		return err
-	}
-	if err := j.log.Sync(ctx); err != nil {
 		return err
 	}
 	return j.log.Compact(p, 100)

@@ -110,27 +110,22 @@ func (j *Journal) compactFailed(err error) {
 // Compact removes what is no longer needed. If the log is short of space, that includes history. It
 // is for one goroutine at a time: the journal calls it by itself.
 func (j *Journal) Compact(ctx context.Context, short bool) error {
-	for _, c := range j.open() {
-		if err := c.save(); err != nil && !disk.IsFull(err) {
+	var p *policy
+	var stats wal.Stats
+	for range 2 { // the sinks have gone on during the first
+		var err error
+		if p, err = j.policy(ctx, short); p == nil || err != nil {
 			return err
 		}
-	}
-	p, err := j.policy(short)
-	if p == nil || err != nil {
-		return err
-	}
-	if err := j.log.Sync(ctx); err != nil { // the positions that it counts on must be durable
-		return err
-	}
-	if !short {
-		return j.log.Compact(p, half)
-	}
-	if err := j.log.Compact(p, most); err != nil {
-		return err
-	}
-	stats := j.log.Stats()
-	if stats.Bytes <= stats.Limit/100*shortAt || p.freed > stats.Limit/20 {
-		return nil
+		if !short {
+			return j.log.Compact(p, half)
+		}
+		if err := j.log.Compact(p, most); err != nil {
+			return err
+		}
+		if stats = j.log.Stats(); stats.Bytes <= stats.Limit/100*shortAt || p.freed > stats.Limit/20 {
+			return nil
+		}
 	}
 	if err := j.share(p, stats.Limit/100*shareTo); err != nil {
 		return err
@@ -140,7 +135,7 @@ func (j *Journal) Compact(ctx context.Context, short bool) error {
 		percent = 100
 	}
 	p.bare = true
-	err = j.log.Compact(p, percent)
+	err := j.log.Compact(p, percent)
 	if p.emptied {
 		j.emptied.Do(func() {
 			j.config.Logger.Warn("memory journal short of space; last states of objects kept without data", "max_bytes", stats.Limit,
@@ -188,8 +183,13 @@ type policy struct {
 	dropped map[uint64]struct{} // their sequences, until they are removed
 }
 
-// policy is what may go now; nil before the first cursor is open.
-func (j *Journal) policy(short bool) (p *policy, err error) {
+// policy is what may go now; nil before the first cursor is open. The positions that it counts on are durable.
+func (j *Journal) policy(ctx context.Context, short bool) (p *policy, err error) {
+	for _, c := range j.open() {
+		if err := c.save(); err != nil && !disk.IsFull(err) {
+			return nil, err
+		}
+	}
 	p = &policy{
 		history: uint32(min(j.config.HistoryPerObject, math.MaxUint32)),
 		old:     time.Now().Add(-j.config.DeletedRetention).UnixMicro(), temporary: j.config.temporary,
@@ -202,9 +202,11 @@ func (j *Journal) policy(short bool) (p *policy, err error) {
 		p.history = 0
 	}
 	if short || p.all < p.open {
-		p.shown, err = j.shown(p.all)
+		if p.shown, err = j.shown(p.all); err != nil {
+			return nil, err
+		}
 	}
-	return p, err
+	return p, j.log.Sync(ctx)
 }
 
 // Fate implements [wal.Policy].

@@ -115,8 +115,11 @@ func runOn(ctx, now context.Context, d *daemon.Daemon, o daemon.Options) error {
 		go reloadOn(now, hangups, ended, d)
 		err := d.Run(ctx, now)
 		close(ended)
-		if !errors.Is(err, daemon.ErrLeaseLost) && !errors.Is(err, daemon.ErrKubeconfigChanged) || ctx.Err() != nil {
+		if !errors.Is(err, daemon.ErrLeaseLost) && !errors.Is(err, daemon.ErrKubeconfigChanged) {
 			return err
+		}
+		if ctx.Err() != nil { // a signal has come meanwhile, and everything has ended
+			return nil
 		}
 		o.Config = d.Config() // the next one reads the file if that has changed
 		if d, err = daemon.New(o); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Operator does what an operator asks of a running informd, one method per request. Its methods are
 // called concurrently. An [ErrUnknown] in their errors is the caller's mistake.
-type Operator interface { //nolint:interfacebloat // parts of it would have no other user
+type Operator interface {
 	// Reload reads the config and applies it. [ErrUnacceptable] says that the config is wrong.
 	Reload(ctx context.Context) (Reload, error)
 	// Verify compares every target with the cluster.

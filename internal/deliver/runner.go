@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Cursor is a [journal.Cursor], or what a test plays in its place.
-type Cursor interface { //nolint:interfacebloat // one reader of the journal, with one implementation
+type Cursor interface {
 	Read(ctx context.Context, limit int) ([]journal.Entry, error)
 	Commit(seq uint64) error
 	Reset(ctx context.Context) error

@@ -19,7 +19,7 @@ import (
 //   - Concurrency: all methods may be called concurrently. One target makes one call at a time.
 //
 // A log without durable state embeds [Stateless], and implements Append only.
-type Log interface { //nolint:interfacebloat // one contract; Stateless has all methods but one
+type Log interface {
 	// Append adds events, and returns when they are as durable as the log makes them. If ctx
 	// ends first, it returns the error of ctx, and a leading part of the events may be in the
 	// log. It keeps only strings and Unchanged of events. After it has returned, also with an

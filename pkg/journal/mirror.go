@@ -81,15 +81,14 @@ func (m *Mirror) Log() (string, error) {
 	return "", nil
 }
 
-// Own reports whether this process has written the log in the directory itself, and Whole whether the
-// copy has all that the leader showed to anyone when it was last heard of.
+// Own reports whether this process has written the log in the directory itself.
 func (m *Mirror) Own() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Is == ""
 }
 
-// Whole reports whether the copy is as the leader's log was, but for what was still on its way.
+// Whole reports whether the copy has all that the leader showed to anyone when it was last heard of.
 func (m *Mirror) Whole() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -117,7 +117,7 @@ func (x *Index) Put(id ID) *Entry {
 	return e
 }
 
-// link has an entry be found by the hash of its name.
+// link makes an entry the first of those whose names have a hash.
 func (x *Index) link(e *Entry, hash uint32) {
 	if x.slots == nil {
 		x.slots = make(map[uint32]uint32)
@@ -128,7 +128,7 @@ func (x *Index) link(e *Entry, hash uint32) {
 	x.slots[hash] = e.slot
 }
 
-// unlink ends that.
+// unlink takes an entry from those whose names have a hash.
 func (x *Index) unlink(e *Entry, hash uint32) {
 	before := x.at(x.slots[hash])
 	switch {

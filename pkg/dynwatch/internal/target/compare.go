@@ -25,7 +25,7 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 		if err := t.noteListed(ctx, &s.against, k, m); err != nil {
 			return err
 		}
-		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // Observe asks the log
+		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // observe asks the log
 		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
 		if d.Replaced || d.Op != "" {
 			differing = append(differing, m)

@@ -45,7 +45,7 @@ type Pass struct {
 	against recovery.Contradictions
 }
 
-// NewPass numbers a pass.
+// NewPass gives a pass the next number, so that entries which it marks differ from those of passes before.
 func (t *Target) NewPass(s Pass) *Pass {
 	t.sweeps++
 	s.Number = t.sweeps
@@ -53,7 +53,7 @@ func (t *Target) NewPass(s Pass) *Pass {
 }
 
 // list streams a list from the position of l and emits the differences from the
-// index, except missing objects: see EndMissing. It returns the list's
+// index, except missing objects: see endMissing. It returns the list's
 // revision.
 func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint64, error) {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
@@ -253,7 +253,7 @@ func (t *Target) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv u
 	return err
 }
 
-// absent is Missing without what was born later than the list at rv: the log has that from before
+// absent is [Target.missing] without what was born later than the list at rv: the log has that from before
 // the target resumed.
 func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
 	return slices.DeleteFunc(t.missing(s), func(e *index.Entry) bool { return t.decideAbsent(e, rv).Op == "" })

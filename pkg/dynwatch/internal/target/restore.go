@@ -15,7 +15,7 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// markOfNow is the checkpoint of now.
+// markOfNow is the checkpoint from which a later process would continue if this one ended now.
 func (t *Target) markOfNow() checkpoint {
 	m := checkpoint{
 		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),

@@ -36,7 +36,7 @@ func (t *Target) checkRollback(ctx context.Context) error {
 }
 
 // followRollback ends an open watch with the loss of a rollback if another target has found a rollback of
-// the same store. If there seems to be none, or if the API server does not answer, CheckRollback
+// the same store. If there seems to be none, or if the API server does not answer, checkRollback
 // asks again before the next watch: the server that was asked may have been behind.
 func (t *Target) followRollback(ctx context.Context) error {
 	considered := t.rollback

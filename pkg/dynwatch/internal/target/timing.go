@@ -15,8 +15,7 @@ type Timing struct {
 	// StaleTold is how long a target must be stale before a state event says so: quiet
 	// watches are opened again all the time.
 	StaleTold time.Duration
-	// audit is the time from one audit to the next, give or take a quarter; 0 for
-	// none.
+	// AuditEvery is the time from one audit to the next, give or take a quarter; 0 for none.
 	AuditEvery time.Duration
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Dir is one directory. Its methods may be called concurrently. Names have no path, and lead to
 // regular files of informd's user only.
-type Dir interface { //nolint:interfacebloat // the calls of one directory
+type Dir interface {
 	// Create makes a file, which must not exist.
 	Create(name string) (File, error)
 	// Open opens a file to read it.
@@ -28,7 +28,7 @@ type Dir interface { //nolint:interfacebloat // the calls of one directory
 }
 
 // File is an open file. ReadAt may be called concurrently with all other methods.
-type File interface { //nolint:interfacebloat // the calls of one file
+type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer

@@ -147,10 +147,9 @@ type Log struct {
 	followers map[string]*follower // that hard events wait for
 	released  map[string]time.Time // when followers were too slow
 	settling  int                  // calls of Settle
-	// Blocked counts calls of Append that wait for space.
+	// blocked counts calls of Append that wait for space.
 	blocked atomic.Int64
-	// Written counts all bytes that were written to files, and Appended those of records that
-	// were appended.
+	// written counts all bytes that were written to files, and appended those of records that were appended.
 	written, appended atomic.Uint64
 }
 

@@ -74,6 +74,9 @@ func Open(d disk.Dir, o Options) (*Log, error) {
 	return l, nil
 }
 
+// starting reports whether [Open] has yet to return: the record of this start may not be durable.
+func (l *Log) starting() bool { return l.stop == nil }
+
 // Read loads the log in a directory as it is, and changes nothing there. Nothing may be appended to it, and
 // there is nothing to close.
 func Read(d disk.Dir) (*Log, error) {

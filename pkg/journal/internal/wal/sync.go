@@ -145,7 +145,7 @@ func (l *Log) sync(of interface{ Sync() error }) error {
 	return nil
 }
 
-func (l *Log) syncs() bool { return l.options.Sync != SyncNever || l.stop == nil }
+func (l *Log) syncs() bool { return l.options.Sync != SyncNever || l.starting() }
 
 // Sync returns when everything is durable that was written before the call.
 func (l *Log) Sync(ctx context.Context) error {
@@ -230,7 +230,7 @@ func (l *Log) seal(f *file) error {
 // written its own record, no other one gets into an index file: that one is missing must show. The lock must be held.
 func (l *Log) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
 	last := l.table.get(e.Key)
-	if !last.exists() || last.place() != at && last.place().before(l.synced) || e.Kind == record.Start && l.stop == nil {
+	if !last.exists() || last.place() != at && last.place().before(l.synced) || e.Kind == record.Start && l.starting() {
 		return "", false
 	}
 	if e.Kind.Keyed() {

@@ -45,7 +45,7 @@ func docsCommands(page string) [][]string {
 			_, line, _ = strings.Cut(line, " -- ")
 		}
 		words := strings.Fields(line)
-		if len(words) > 1 && (words[0] == "informd" || words[0] == "bin/informd") && regexp.MustCompile(`^[a-z]+$`).MatchString(words[1]) {
+		if len(words) > 1 && (words[0] == "informd" || words[0] == "bin/informd") && regexp.MustCompile(`^[a-z-]+$`).MatchString(words[1]) {
 			calls = append(calls, words[1:])
 		}
 	}

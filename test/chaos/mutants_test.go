@@ -133,7 +133,7 @@ func mutants() []mutant {
 			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
 		},
 		{
-			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/redact.go",
+			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/secret.go",
 			old: "field == annotationsField && s.redactor.plain.has(key) {", new: "field == annotationsField && !s.redactor.plain.has(key) {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},

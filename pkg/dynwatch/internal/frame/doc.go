@@ -26,7 +26,7 @@
 //
 // A [Shape] applies the rules of a resource in further passes. In Secrets, a keyed hash
 // ([Redactor]) replaces the values in data, stringData and annotations, except harmless annotations
-// (redact.go). Then the rules drop parts of the object, and replace values and parts of strings.
+// (secret.go). Then the rules drop parts of the object, and replace values and parts of strings.
 //
 // # Malformed
 //

@@ -106,10 +106,13 @@ func (d *Daemon) followKubeconfig(ctx context.Context, end context.CancelCauseFu
 }
 
 // sameClient reports whether two configurations make the same client. An auth provider writes the tokens that it
-// has refreshed into the kubeconfig.
+// has refreshed into the kubeconfig, and client-go follows a token in a file of its own.
 func sameClient(a, b *rest.Config) bool {
 	a, b = rest.CopyConfig(a), rest.CopyConfig(b)
 	a.AuthProvider, a.AuthConfigPersister = b.AuthProvider, b.AuthConfigPersister
+	if a.BearerTokenFile != "" {
+		a.BearerToken = b.BearerToken // as the file had it
+	}
 	same := proxyOf(a) == proxyOf(b)
 	a.Proxy, b.Proxy = nil, nil // no two functions are equal
 	return same && reflect.DeepEqual(a, b)

@@ -217,6 +217,20 @@ func TestAuditSparesRejectedObjects(t *testing.T) {
 	}
 }
 
+// Nothing tells an object without a UID from the one that was rejected before: no audit stores it again.
+func TestAuditOfAnObjectWithoutUID(t *testing.T) {
+	api := fourObjects(t)
+	api.do(func() {
+		api.mangle = func(s string) string { return strings.Replace(s, `"uid":"uid-4"`, `"uid":""`, 1) }
+	})
+	r := live(t, api, things())
+	before := r.manager.Targets()[0]
+	r.wantAudit(0)
+	if now := r.manager.Targets()[0]; now.Rejected != before.Rejected || now.Watches != before.Watches {
+		t.Errorf("%d rejections and %d watches, %d and %d before", now.Rejected, now.Watches, before.Rejected, before.Watches)
+	}
+}
+
 // A list that is wrong, as etcd says, is no divergence: it shows a deleted object, or lacks one, which ends the audit.
 func TestAuditOfAWrongList(t *testing.T) {
 	api := fourObjects(t)

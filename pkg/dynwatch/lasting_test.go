@@ -197,3 +197,63 @@ func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 		t.Errorf("gaps: %q", got)
 	}
 }
+
+// Look-ups by name fail for ever: the first list after a lost journal believes the list, and what has left a selection
+// is told from what is deleted by the log.
+func TestLookUpsThatKeepFailing(t *testing.T) {
+	unselected := func(r *http.Request) bool { return byName(r) && r.URL.Query().Get("labelSelector") == "" }
+	ofNow := func(r *http.Request) bool { return unselected(r) && r.URL.Query().Get("resourceVersion") == "" }
+	for _, answer := range []string{"403", "500"} {
+		t.Run("first list "+answer, func(t *testing.T) {
+			api := fourObjects(t)
+			r := live(t, api, things())
+			n := len(r.log.all())
+			r.stop(false)
+			r.log.set(func() { r.log.void = true })
+			api.del("a", "deleted")
+			api.keepRefusing(byName, answers()[answer])
+			r.begin(things())
+			r.caughtUp()
+			r.consistent()
+			if got := r.gapsSince(n); !slices.Equal(got, []string{"journal state"}) {
+				t.Errorf("gaps: %q", got)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		fails func(*http.Request) bool
+		lose  func(*fakeAPI)
+	}{"recovery": {unselected, (*fakeAPI).forget}, "watch": {ofNow, (*fakeAPI).compact}} {
+		t.Run(name, func(t *testing.T) {
+			api, wanted := fourObjects(t), things()
+			wanted.LabelSelector = "on=yes"
+			r := live(t, api, wanted)
+			n := len(r.log.all())
+			api.keepRefusing(c.fails, answers()["500"])
+			api.do(func() { api.mute = true })
+			api.put("a", "changed", "no")
+			api.put("a", "same", "yes")
+			c.lose(api)
+			api.do(func() { api.mute = false })
+			r.caughtUp()
+			if got := ends(r.since(n), "a/changed"); len(got) != 1 || !strings.HasPrefix(got[0], "left ") {
+				t.Errorf("%q of %q", got, r.since(n))
+			}
+		})
+	}
+}
+
+// The exact list of a namespace that begins to match fails for ever: others are not held up, and its objects enter.
+func TestNamespaceWithoutExactLists(t *testing.T) {
+	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/two")
+	r := live(t, api, labelled())
+	n := len(r.log.all())
+	api.keepRefusing(func(r *http.Request) bool {
+		return isExact(r) && strings.Contains(r.URL.Path, "/team-a/")
+	}, answers()["500"])
+	api.put("", "team-a", "yes")
+	api.put("team-b", "two", "")
+	r.within(20*time.Second, "one enters", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
+	r.within(20*time.Second, "two changes", func() bool { return count(r.log.all()[n:], event.Modified) == 1 })
+	r.caughtUp()
+}

@@ -283,6 +283,21 @@ func TestResnapshotGivesUp(t *testing.T) {
 	}
 }
 
+// TestResnapshotOfACompactedPosition: the watch has brought nothing since etcd has compacted the position.
+func TestResnapshotOfACompactedPosition(t *testing.T) {
+	api := fourObjects(t)
+	r := live(t, api, things())
+	api.do(func() { api.mute = true })
+	api.put("", "another", "") // of another resource
+	api.compact()
+	done := r.resnapshotLater()
+	r.eventually("a list", func() bool { return api.requestsWith("resourceVersionMatch=Exact") > 0 })
+	api.do(func() { api.mute = false })
+	if got := <-done; got.Err != nil || got.Objects != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestResnapshotSaysWhyThereIsNone(t *testing.T) {
 	api := newFakeAPI(t)
 	api.do(func() { api.served = false })

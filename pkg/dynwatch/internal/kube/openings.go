@@ -36,7 +36,7 @@ func NewOpenings(p *pace) *Openings {
 func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
 	for longest := time.Now().Add(PaceLongest); ; {
 		turns, wait := o.turns, min(tick, o.Longest)
-		if pause := min(o.pace.All(), time.Until(longest)); pause > 0 {
+		if pause := min(o.pace.Closed(""), time.Until(longest)); pause > 0 {
 			turns, wait = nil, min(wait, pause)
 		}
 		timer := time.NewTimer(wait)

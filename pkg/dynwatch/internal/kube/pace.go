@@ -72,9 +72,7 @@ func endOfTurn(turns <-chan struct{}, longest time.Duration) (end func()) {
 func (p *pace) Open(ctx context.Context, group string) {
 	var longest <-chan time.Time
 	for {
-		p.mu.Lock()
-		wait := max(time.Until(p.closed[group]), time.Until(p.all))
-		p.mu.Unlock()
+		wait := p.Closed(group)
 		if wait <= 0 {
 			return
 		}
@@ -117,11 +115,12 @@ func (p *pace) Note(group string, err error) {
 	}
 }
 
-// All returns for how long the requests of all groups wait, at most 0 if they do not.
-func (p *pace) All() time.Duration {
+// Closed returns for how long the requests for a group wait, at most 0 if they do not. Those for the core group wait
+// as long as those for all.
+func (p *pace) Closed(group string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Until(p.all)
+	return max(time.Until(p.closed[group]), time.Until(p.all))
 }
 
 // Overloaded reports whether err comes from a server that has too many requests of all

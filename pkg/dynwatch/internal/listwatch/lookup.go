@@ -83,7 +83,7 @@ func byName(rv uint64, name string) metav1.ListOptions {
 func (s *Source) lookBy(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
 	for retry := (pageRetry{}); ; {
 		found, ok, at, err := s.lookOnce(ctx, namespace, name, rv, o)
-		if !canPass(err) || retry.attempts+1 >= lookAttempts || !retry.wait(ctx, err) {
+		if !canPass(err) || retry.attempts+1 >= lookAttempts || !retry.wait(ctx, err, pageTime) {
 			return found, ok, at, err
 		}
 	}

@@ -39,6 +39,8 @@ const (
 	// pageTime bounds the attempts of one page. Continue tokens expire after five minutes,
 	// and a target that does nothing for five minutes counts as hung.
 	pageTime = 3 * time.Minute
+	// briefTime is that of a [Listing.Brief] list.
+	briefTime = 2 * time.Second
 )
 
 // errEndless says that a list has no end. Its caller may list again from the beginning.
@@ -72,8 +74,16 @@ type Listing struct {
 	taken     int
 	Namespace string
 	Memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
-	// Once: the first page is requested once, whatever the error, because a watch waits meanwhile.
-	Once bool
+	// Brief: a page that fails is requested again within two seconds or not at all, because a watch waits meanwhile.
+	Brief bool
+}
+
+// most bounds the attempts of a page.
+func (l *Listing) most() time.Duration {
+	if l.Brief {
+		return briefTime
+	}
+	return pageTime
 }
 
 // fixed reports whether the page to read has the same items whenever it is requested.
@@ -103,7 +113,7 @@ func (s *Source) pages(
 		}
 		if err != nil {
 			s.growPages(l, err, growth)
-			if repeatable(l, err) && retry.wait(ctx, err) {
+			if repeatable(l, err) && retry.wait(ctx, err, l.most()) {
 				s.Clients.Logger.Debug("list page failed; retrying", "resource", s.Resource.Name, "attempt", retry.attempts, "err", err)
 				continue
 			}
@@ -154,9 +164,6 @@ func (s *Source) growPages(l *Listing, err error, growth int32) {
 // no page was read yet, the caller may as well begin again later, unless the server only
 // asks for patience.
 func repeatable(l *Listing, err error) bool {
-	if l.Once && l.Next == "" {
-		return false
-	}
 	if _, busy := kube.Throttled(err); busy {
 		return l.taken == 0 || l.fixed()
 	}
@@ -195,8 +202,8 @@ type pageRetry struct {
 }
 
 // wait waits before the next attempt, as long as the server asks for. It returns false if
-// there is none.
-func (r *pageRetry) wait(ctx context.Context, err error) bool {
+// there is none, or not within most of the first.
+func (r *pageRetry) wait(ctx context.Context, err error, most time.Duration) bool {
 	if r.attempts == 0 {
 		r.since = time.Now()
 		r.backoff = wait.Backoff{Duration: pageBackoff, Factor: 2, Jitter: 0.5, Steps: pageAttempts, Cap: pageBackoffCap}
@@ -205,7 +212,7 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 	if asked, ok := kube.SuggestedDelay(err); ok {
 		pause = max(pause, wait.Jitter(asked, 0.1))
 	}
-	if r.attempts++; r.attempts >= pageAttempts || time.Since(r.since)+pause > pageTime {
+	if r.attempts++; r.attempts >= pageAttempts || time.Since(r.since)+pause > most {
 		return false
 	}
 	return kube.Sleep(ctx, pause) == nil
@@ -271,16 +278,15 @@ func ListedOf(o *frame.Object) Listed {
 
 // ListMetadata is List for what identifies objects, without the namespaces that are not
 // covered.
-func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) error) (uint64, error) {
-	l := Listing{At: rv}
+func (s *Source) ListMetadata(ctx context.Context, l *Listing, item func(Listed) error) (uint64, error) {
 	unreadable := func(bad *frame.Malformed) bool { // what the list seems to lack may be this one
 		return s.covers(bad.Namespace) && bad.ResourceVersion == 0 || s.Unidentified(bad) && (bad.Namespace == "" || s.covers(bad.Namespace))
 	}
-	rv, err := s.pages(ctx, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
+	rv, err := s.pages(ctx, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 		var broken *frame.Malformed
 		r := listRequest{client: s.lister(), options: o, identities: true}
-		meta, err := s.page(ctx, &l, r, s.Clients.Identities, func(o *frame.Object, bad *frame.Malformed) error {
+		meta, err := s.page(ctx, l, r, s.Clients.Identities, func(o *frame.Object, bad *frame.Malformed) error {
 			if bad != nil && unreadable(bad) {
 				broken = bad
 				return ErrEnough

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // An audit compares the index with a list of metadata while the watch stays open. Nothing should ever come of it:
@@ -90,6 +91,12 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 		t.stopAudit()
 		t.Audits.head = a.at
 		return nil
+	case listwatch.Expired(a.err) && t.Audits.head == 0: // nothing has come since etcd has compacted the position
+		if t.Audits.head, a.err = t.Source.Revision(ctx); a.err == nil {
+			t.stopAudit()
+			t.Audits.due = time.Now()
+			return nil
+		}
 	case a.err == nil && a.differing > 0:
 		t.stopAudit()
 		return lossError{&loss{reason: reasonAudit, from: t.clean, audited: AuditResult{Revision: a.at, Objects: a.objects}}}

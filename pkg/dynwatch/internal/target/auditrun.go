@@ -81,7 +81,7 @@ func (r *auditRun) list(ctx context.Context, source *listwatch.Source) (err erro
 			return err
 		}
 	}
-	_, err = source.ListMetadata(ctx, r.at, func(m listwatch.Listed) error {
+	_, err = source.ListMetadata(ctx, &listwatch.Listing{At: r.at}, func(m listwatch.Listed) error {
 		if page = append(page, m); len(page) < batchSize {
 			return nil
 		}
@@ -105,7 +105,8 @@ func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
 		k := t.Index.Known(e, d.UID)
 		same := k.Object == decide.Same && k.Newest == d.RV
 		later := k.Newest > r.at || r.ended[index.Key(d.Namespace, d.Name)] > r.at // than the list
-		if !same && !later && d.RV != 0 && !t.isRejected(d.UID, d.RV) {
+		readable := d.UID != "" && d.RV != 0                                       // else the object is in the dead letters of the source
+		if !same && !later && readable && !t.isRejected(d.UID, d.RV) {
 			r.differing++
 		}
 	}

@@ -19,7 +19,7 @@ const BodiesByName = 100
 // differences does a sweep with metadata only. It returns the list's revision. What the list lacks
 // is confirmed.
 func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
-	rv, err = t.Source.ListMetadata(ctx, s.At, func(m listwatch.Listed) error {
+	rv, err = t.Source.ListMetadata(ctx, &listwatch.Listing{At: s.At, Brief: s.Brief}, func(m listwatch.Listed) error {
 		t.Status.Progressed()
 		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
 		if err := t.noteListed(ctx, &s.against, k, m); err != nil {
@@ -48,7 +48,7 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 // else by a list, and emits them.
 func (t *Target) fetch(ctx context.Context, s *Pass, differing []listwatch.Listed) error {
 	if len(differing) > BodiesByName {
-		_, err := t.list(ctx, s, &listwatch.Listing{At: s.At})
+		_, err := t.list(ctx, s, &listwatch.Listing{At: s.At, Brief: s.Brief})
 		return err
 	}
 	for _, d := range differing {
@@ -71,7 +71,7 @@ func (t *Target) fetch(ctx context.Context, s *Pass, differing []listwatch.Liste
 func (t *Target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
 	var against recovery.Contradictions
-	rv, err = t.Source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
+	rv, err = t.Source.ListMetadata(ctx, new(listwatch.Listing), func(m listwatch.Listed) error {
 		e := t.Index.Get(m.Namespace, m.Name)
 		k := t.Index.Known(e, m.UID)
 		against.Note(k, m)

@@ -25,8 +25,6 @@ func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64
 	gone = slices.DeleteFunc(slices.Clone(gone), func(e *index.Entry) bool {
 		return !t.Coverage.Filter.Covers(t.Index.Namespace(e)) // etcd is asked about these anyway
 	})
-	l := t.loss()
-	fails := l != nil && l.failures >= failuresOfMetadata
 	n := min(len(gone), maxConfirmed)
 	for i := range n {
 		e := gone[i*len(gone)/n]
@@ -38,7 +36,7 @@ func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64
 		if there && err == nil {
 			return t.wrongList(t.Index.Namespace(e), t.Index.Name(e), rv)
 		}
-		if err != nil && !listwatch.Unsupported(err) && !fails {
+		if err != nil && !listwatch.Unsupported(err) && !t.unknowable(err) {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
@@ -67,7 +68,7 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 }
 
 // match begins with a namespace that matches: its objects enter as a list at the position shows them, or one of now
-// if etcd has compacted that.
+// if there is none, since all of the target waits meanwhile.
 func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
 	c := &t.Coverage
 	at, missed := c.Start(name, f, t.Cursor)
@@ -81,7 +82,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 	}
 	c.Cover(name)
 	rv, err := t.enter(ctx, name, at, f.At)
-	if at != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+	if at != 0 && err != nil && !isLoss(err) && !errors.Is(err, emit.ErrLog) && ctx.Err() == nil {
 		rv, err = t.enter(ctx, name, 0, f.At)
 	}
 	if err != nil {
@@ -99,7 +100,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 // enter has the objects of a namespace enter as a list at a revision shows them. It returns the list's revision.
 func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
 	p := t.NewPass(Pass{Namespace: namespace, Newcomer: event.Entered, Cause: cause})
-	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace})
+	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace, Brief: true})
 	if err != nil {
 		return rv, err
 	}
@@ -114,7 +115,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	l = selection.Leaving{Cause: cause, Broken: l.Broken}
 	c.Uncover(name, selection.Flip{After: cause}, l, true)
 	left := false
-	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
+	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name, Brief: true}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
 			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {

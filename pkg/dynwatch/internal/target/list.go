@@ -23,6 +23,8 @@ type Pass struct {
 	Number uint32
 	// At is the exact revision that [Target.Compare] lists, 0 for what etcd holds now.
 	At uint64
+	// Brief is that of the [listwatch.Listing].
+	Brief bool
 	// Namespace is the one that is listed, empty for all.
 	Namespace string
 	// Newcomer is the operation for objects that the index does not hold. Cause is the revision of the
@@ -118,6 +120,9 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 		return nil
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
+	if d.Replaced && t.lostBy(reasonAudit) {
+		t.diverged(t.Index.ID(e), d.ReplacedAt)
+	}
 	_, err := t.endReplaced(ctx, d, e)
 	return err
 }

@@ -33,8 +33,9 @@ type listing struct {
 	// broken: a list began again after it had announced objects, whose
 	// revisions between the two lists are unknown.
 	broken bool
-	// refused counts the answers by which the server refused to continue the list.
-	refused int
+	// refused counts the answers by which the server refused to continue the list, and failures what has failed
+	// behind complete lists, as in a [loss].
+	refused, failures int
 }
 
 // maxRefused is how often a server may refuse to continue the first list until the list begins
@@ -105,7 +106,9 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)
 	if err == nil {
-		err = t.endMissing(ctx, f.pass, rv)
+		if err = t.endMissing(ctx, f.pass, rv); lasts(err) && !errors.Is(err, errBehind) {
+			f.failures++
+		}
 	}
 	if errors.Is(err, errBehind) { // of an object, or of the revision that the list began at
 		err = t.behindPosition(ctx)

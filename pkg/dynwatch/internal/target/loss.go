@@ -1,9 +1,11 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
@@ -39,7 +41,9 @@ type loss struct {
 	from   uint64
 	// oldest is a revision from which a watch can begin, as the API server's error names it; 0 if it names none.
 	oldest uint64
-	// found is how many objects an audit has found to differ: without one, no gap follows. Audited is its outcome.
+	// resumed: a process before has begun the recovery, and the log may have events of it.
+	resumed bool
+	// found is how many objects an audit has found to differ. Audited is its outcome.
 	found   int
 	audited AuditResult
 	// tried: a recovery was begun. If it failed, etcd may have been restored since.
@@ -76,18 +80,33 @@ const (
 	failuresOfExact = 3
 	// failuresOfWalk is after how many a walk leaves out what it cannot read.
 	failuresOfWalk = 6
-	// failuresOfMetadata is after how many the list is one of whole objects.
+	// failuresOfMetadata is after how many the list is one of whole objects, and what a look-up by name would tell
+	// counts as unknown.
 	failuresOfMetadata = 9
 )
 
-// failed counts an error. An overloaded server, another cluster and a wrong list pass, and an outage is found before.
-func (l *loss) failed(err error) {
+// lasts reports whether an error may be one that does not pass, if the API server answers other requests: that of an
+// overloaded server, another cluster, a wrong list and the end of the target do.
+func lasts(err error) bool {
 	_, busy := kube.Throttled(err)
-	passes := busy || errors.Is(err, kube.ErrOtherCluster) || errors.Is(err, listwatch.ErrWrongList)
-	if err != nil && !passes && !isLoss(err) {
-		l.failures++
-	}
+	passes := busy || errors.Is(err, context.Canceled) || errors.Is(err, kube.ErrOtherCluster) || errors.Is(err, listwatch.ErrWrongList)
+	return err != nil && !passes && !isLoss(err)
 }
+
+// unknowable reports whether what an error is about counts as unknown: requests have failed too often while the API
+// server answered others.
+func (t *Target) unknowable(err error) bool {
+	failures := 0
+	if l := t.loss(); l != nil {
+		failures = l.failures
+	} else if f := t.first(); f != nil {
+		failures = f.failures
+	}
+	return failures >= failuresOfMetadata && lasts(err) && !errors.Is(err, emit.ErrLog)
+}
+
+// declares reports whether a gap follows. Nothing may be missing where an audit has only begun to compare again.
+func (l *loss) declares() bool { return l.reason != reasonAudit || l.found > 0 || l.resumed }
 
 // walks reports whether the revisions that were lost can be read from etcd one by one.
 func (l *loss) walks() bool { return l.reason == reasonExpired || l.reason == reasonBehind }

@@ -37,6 +37,9 @@ func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e 
 				return nil
 			}
 			now, still, err = t.stillThereNow(ctx, e)
+			if lasts(err) && !errors.Is(err, emit.ErrLog) { // what became of it cannot be read any more
+				now, still, err = nil, t.mayExist(), nil
+			}
 			if now != nil && now.ResourceVersion != rv {
 				now = nil // a later state, of which the watch has more to bring
 			}
@@ -93,6 +96,9 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	now, still, err := t.stillThere(ctx, e, rv)
 	if listwatch.Unsupported(err) || d.IfExists == "" && listwatch.Expired(err) {
 		now, still, err = t.stillThereNow(ctx, e)
+	}
+	if t.unknowable(err) {
+		now, still, err = nil, t.mayExist(), nil
 	}
 	switch {
 	case err != nil: // if etcd has compacted the revision, another list follows
@@ -156,7 +162,7 @@ func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (exi
 	}
 	compacted = listwatch.Expired(err)
 	switch {
-	case compacted, listwatch.Unsupported(err):
+	case compacted, listwatch.Unsupported(err), t.unknowable(err):
 		of := t.Event(event.Entered, emit.IDOf(o), false)
 		_, existed, err = t.Last(ctx, &of)
 		return existed, compacted, err
@@ -200,7 +206,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 	switch {
 	case err == nil && !there:
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
-	case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
+	case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err) && !t.unknowable(err):
 		return err
 	}
 	return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
@@ -211,7 +217,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err):
+	case listwatch.Expired(err), listwatch.Unsupported(err), t.unknowable(err):
 		o = nil // nothing says that it is gone
 	case err != nil:
 		return err

@@ -49,7 +49,7 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 	}
 	l.incomplete = l.incomplete || t.Coverage.Leaves() // what such namespaces had is not compared any more
 	t.setState(status.Syncing, "reconciling from a list, reason: "+l.reason)
-	if l.reason != reasonAudit || l.found > 0 { // else Compare does, once etcd has confirmed the list
+	if l.declares() { // else Compare does, once etcd has confirmed the list
 		if err := t.markLost(ctx); err != nil {
 			return stay, err
 		}
@@ -61,7 +61,9 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 	}
 	l.tried = true
 	next, err := t.recoverBy(ctx, l)
-	l.failed(err)
+	if lasts(err) {
+		l.failures++
+	}
 	return next, err
 }
 
@@ -81,7 +83,7 @@ func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 	switch {
 	case l.reason == reasonRollback:
 		return t.recoverAll(ctx, l)
-	case l.reason == reasonAudit && l.found == 0:
+	case !l.declares():
 		return t.compareAudited(ctx, l)
 	}
 	at := l.oldest
@@ -114,7 +116,7 @@ func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 
 // recoverAt compares a list at a revision, now if it is 0. The next watch begins there.
 func (t *Target) recoverAt(ctx context.Context, l *loss, at uint64) (state, error) {
-	p := t.NewPass(Pass{At: at, Newcomer: event.Added, Replay: true})
+	p := t.NewPass(Pass{At: at, Newcomer: event.Added, Replay: true, Brief: !l.declares()})
 	if t.Coverage.Outdated() { // the log has all other objects up to there
 		p.Newcomer, p.Cause = event.Entered, t.Coverage.At()
 	}
@@ -172,7 +174,7 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 		t.Coverage.Widen(&gap)
 	}
 	gap.To = max(gap.To, t.Coverage.LeavesAt()) // the list lacks what leaves, and frames bring a part only
-	if (l.reason != reasonAudit || l.found > 0) && (!l.walks() || l.from < rv) {
+	if l.declares() && (!l.walks() || l.from < rv) {
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}

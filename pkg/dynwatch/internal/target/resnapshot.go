@@ -14,8 +14,8 @@ import (
 // follows. A server without exact revisions has no re-snapshots but those from the log.
 
 // resnapshotAttempts is how often in a row the list of a re-snapshot may fail until the request is
-// given up.
-const resnapshotAttempts = 6
+// given up: for five minutes, as a tick is one attempt.
+const resnapshotAttempts = 20
 
 // errInterrupted: the target ended during a snapshot on request.
 var errInterrupted = errors.New("the target stopped before the snapshot was complete")
@@ -44,6 +44,7 @@ type resnapshot struct {
 	ResnapshotRequest
 	objects  int // that were announced again
 	failures int
+	head     uint64 // revision that the watch has to pass before the next list
 }
 
 // resnapshots is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
@@ -68,7 +69,11 @@ func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error
 // out. A failure touches neither the watch nor the state of the target.
 func (t *Target) listAgain(ctx context.Context) error {
 	s := t.resnapshot
-	if s == nil {
+	if s == nil || t.Clients.Pace.Closed(t.Source.Resource.GVR.Group) > 0 {
+		return nil
+	}
+	if t.Cursor < s.head {
+		t.progress.Expect(t.Cursor, s.head)
 		return nil
 	}
 	err := t.repeatAll(ctx, s)
@@ -79,6 +84,9 @@ func (t *Target) listAgain(ctx context.Context) error {
 		err = t.EmitBound(ctx, event.Synced, s.Run, t.Cursor, true)
 		t.endResnapshot(nil)
 		return err
+	}
+	if listwatch.Expired(err) { // the position is one that etcd has compacted: nothing has come for long
+		s.head, _ = t.Source.Revision(ctx) // if that fails, the next list is another failure
 	}
 	if s.failures++; s.failures >= resnapshotAttempts || listwatch.Unsupported(err) {
 		t.endResnapshot(err)
@@ -91,7 +99,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 // repeatAll lists the objects and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	pass := t.NewPass(Pass{Repeat: s.Run})
-	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor, Once: true})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor, Brief: true})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
 	}

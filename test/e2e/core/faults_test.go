@@ -1,9 +1,6 @@
 package core_test
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/informd/informd/test/e2e"
@@ -84,29 +81,4 @@ func TestWatchCutInMidFrame(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestMalformedObject: what cannot be passed on shows, and the others flow.
-func TestMalformedObject(t *testing.T) {
-	r := e2e.StartFaultRig(t, "")
-	r.Proxy.Set(func() {
-		r.Proxy.Mangle = func(line []byte) []byte {
-			return []byte(strings.Replace(string(line), `"poison":"x"`, `"poison":x`, 1))
-		}
-	})
-	w := e2e.NewWriter(r.Client, e2e.ConfigMapKind(), e2e.NewLedger(), 7)
-	w.Kind.Fields = func(int) map[string]any { return map[string]any{"data": map[string]any{"poison": "x"}} }
-	e2e.Must(t, w.Create(t.Context(), "poisoned"))
-	e2e.Eventually(t, "rejected object shows", func() bool {
-		body, _, err := r.Informd.Get("/metrics")
-		return err == nil && strings.Contains(string(body), `informd_target_rejected_total{target="core/configmaps@default"} 1`)
-	})
-	r.Write(20)
-	r.CaughtUp()
-	if s, err := r.Informd.Status(); err != nil || s.Targets[0].State != "live" {
-		t.Errorf("status %+v, %v", s, errors.Join(err))
-	}
-	if letters := e2e.ReadLetters(t, r.Informd, "source"); !strings.Contains(letters, "poisoned") {
-		t.Error(fmt.Errorf("no dead letter names the object: %s", letters))
-	}
 }

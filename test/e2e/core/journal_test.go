@@ -21,7 +21,7 @@ func TestRestartEmitsNothing(t *testing.T) {
 			})
 			d.Start()
 			d.WaitForSync(len(r.Kinds))
-			r.Write(50)
+			r.Write(200)
 			e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete(r.Kinds, d.Records(), r.Ledger) })
 			d.WaitForLive(len(r.Kinds))
 			for name, end := range map[string]func(){"stopped": d.Stop, "killed": d.Kill} {

@@ -58,6 +58,13 @@ func TestLimitsOfContent(t *testing.T) {
 			}
 		}
 	}
+	// A start with an object that no event can carry.
+	w.create("too long", rows["name beyond every message"])
+	d.Kill()
+	d.Start()
+	w.behind(roleKind())
+	e2e.Eventually(t, "what was written after a restart arrives", func() bool { return d.Hook.HasAll(w.after) })
+	d.WaitForLive(2 + len(kinds))
 }
 
 // checkRow holds the events of one row to the claim, at each sink.

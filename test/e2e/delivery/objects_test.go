@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -347,52 +346,4 @@ func TestHistoryCommands(t *testing.T) {
 	d.Kill()
 	look("after kill -9")
 	lookLarge("after kill -9")
-}
-
-// TestTailCommand: it shows what happens from now on, and ends well with an interrupt.
-func TestTailCommand(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{})
-	d := e2e.StartInformd(t, c.Kubeconfig(), "- {resource: configmaps, namespaces: [default]}\n- secrets", "")
-	d.WaitForSync(2)
-	var out e2e.LockedBuffer
-	cmd := exec.CommandContext(t.Context(), e2e.Binary(), "tail", "configmaps", "--condition", "object.data.k == 'yes'", "-o", "json", "--config", d.Config)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	e2e.Must(t, cmd.Start())
-	client := dynamic.NewForConfigOrDie(c.RESTConfig())
-	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
-	secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default")
-	n := 0
-	e2e.Eventually(t, "the tail shows an event", func() bool {
-		n++
-		for kind, r := range map[string]dynamic.ResourceInterface{"ConfigMap": maps, "Secret": secrets} {
-			for value, data := range map[string]string{"yes": "eWVz", "no": "bm8="} {
-				if kind == "ConfigMap" {
-					data = value
-				}
-				object := &unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": fmt.Sprintf("%s-%d", value, n)}, "data": map[string]any{"k": data},
-				}}
-				if _, err := r.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		return strings.Contains(out.String(), "\n")
-	})
-	e2e.Must(t, cmd.Process.Signal(os.Interrupt))
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after an interrupt: %v", err)
-	}
-	for line := range strings.Lines(out.String()) {
-		var r e2e.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Resource != "configmaps" || !strings.HasPrefix(r.Name, "yes-") || r.Op != "added" {
-			t.Errorf("the tail shows %s (%v)", line, err)
-		}
-	}
-	if text, code := d.Command("tail", "secret"); code != 1 || !strings.Contains(text, `did you mean "secrets"`) {
-		t.Errorf("tail of a resource that is not watched: %d %s", code, text)
-	}
-	if text, code := d.Command("tail", "--op", "changed"); code != 2 || !strings.Contains(text, "modified") {
-		t.Errorf("with an unknown operation: %d %s", code, text)
-	}
 }

@@ -187,7 +187,6 @@ func TestNewSinkGetsSnapshot(t *testing.T) {
 	d.Start()
 	d.WaitForSync(len(r.Kinds))
 	r.Write(50)
-	writeLarge(r, 40)
 	e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete(r.Kinds, d.Records(), r.Ledger) })
 	d.WaitForLive(len(r.Kinds))
 	lines, stored := len(d.Records()), e2e.StreamEnd(t, r.Nats.URL(), e2e.BusStream)
@@ -236,19 +235,6 @@ func TestNewSinkGetsSnapshot(t *testing.T) {
 	d.WaitForLive(len(r.Kinds))
 	if got, want := len(h.Events(0))-begun-synced, len(d.Records())-lines; got < want {
 		t.Errorf("%d events for the new sink, want at least %d", got, want)
-	}
-}
-
-// writeLarge makes n ConfigMaps that are more than one read of a journal takes.
-func writeLarge(r *e2e.Rig, n int) {
-	r.T.Helper()
-	k := e2e.ConfigMapKind()
-	k.Fields = func(int) map[string]any {
-		return map[string]any{"data": map[string]any{"large": strings.Repeat("configuration = \"value\"\n", 4000)}}
-	}
-	w := e2e.NewWriter(r.Client, k, r.Ledger, 0)
-	for i := range n {
-		e2e.Must(r.T, w.Create(r.T.Context(), fmt.Sprintf("large-%d", i)))
 	}
 }
 

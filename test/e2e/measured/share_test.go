@@ -21,13 +21,14 @@ import (
 const (
 	shareTenants = 9  // beside the greedy one, each with one small object
 	shareObjects = 4  // of the greedy one, 0.92 MB each
-	shareRounds  = 20 // of changes of all objects: 74 MB
+	shareBefore  = 10 // of changes of the large objects while every sink keeps up: 37 MB
+	shareRounds  = 16 // of changes of all objects: 59 MB; beyond 100 MB the file of the other sink is rotated
 )
 
-// TestBacklogStopsNobody: a webhook is down while one of ten tenants changes large ConfigMaps
-// all the time. The events of the nine others reach the other sink within 30 s, and the webhook
-// gets all of them when it is back. It learns how many of the greedy tenant's it lacks. informd
-// is ready again without a restart. E2E_OUTAGE_SECONDS is how long the webhook is down.
+// TestBacklogStopsNobody: one of ten tenants changes large ConfigMaps all the time. While every sink keeps up, their
+// history makes room, although it is larger than the journal. Then a webhook is down. The events of the nine others
+// reach the other sink within 30 s, and the webhook gets all of them when it is back. It learns how many of the greedy
+// tenant's it lacks. informd is ready again without a restart. E2E_OUTAGE_SECONDS is how long the webhook is down.
 func TestBacklogStopsNobody(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
@@ -46,7 +47,6 @@ func TestBacklogStopsNobody(t *testing.T) {
 	})
 	d.Start()
 	d.WaitForLive(shareTenants + 1)
-	hook.Set(func(e2e.Record) int { return http.StatusServiceUnavailable })
 
 	write := func(namespace, name, body string, n int) {
 		t.Helper()
@@ -63,13 +63,25 @@ func TestBacklogStopsNobody(t *testing.T) {
 		e2e.Must(t, err)
 	}
 	large := base64.StdEncoding.EncodeToString(e2e.Noise(690_000)) // 0.92 MB in the object
+	writeLarge := func(n int) {
+		t.Helper()
+		for k := range shareObjects {
+			write(greedy, fmt.Sprint("large-", k), large, n)
+		}
+	}
+	for n := range shareBefore { // history that every sink has read makes room
+		writeLarge(n)
+	}
+	d.WaitForLive(shareTenants + 1)
+	if got, want := perNamespace(hook.Events(0), greedy), (perTenant{greedy: shareBefore * shareObjects}); got != want {
+		t.Errorf("while every sink keeps up, the webhook has %+v, want %+v", got, want)
+	}
+	hook.Set(func(e2e.Record) int { return http.StatusServiceUnavailable })
 	var slowest time.Duration
 	pace := time.NewTicker(time.Duration(e2e.Number(t, "E2E_OUTAGE_SECONDS", 15)) * time.Second / shareRounds)
 	defer pace.Stop()
 	for rounds := range shareRounds {
-		for k := range shareObjects {
-			write(greedy, fmt.Sprint("large-", k), large, rounds)
-		}
+		writeLarge(shareBefore + rounds)
 		began := time.Now()
 		for _, namespace := range namespaces[:shareTenants] {
 			write(namespace, "small", "", rounds)
@@ -82,7 +94,7 @@ func TestBacklogStopsNobody(t *testing.T) {
 	if slowest > 30*time.Second {
 		t.Errorf("events of other tenants took up to %v", slowest)
 	}
-	const greedyAll, othersAll = shareRounds * shareObjects, shareRounds * shareTenants
+	const greedyAll, othersAll = (shareBefore + shareRounds) * shareObjects, shareRounds * shareTenants
 	e2e.Eventually(t, "the events of the greedy tenant", func() bool { return perNamespace(d.Records(), greedy).greedy == greedyAll })
 	expectDropped(t, d, greedy)
 

@@ -246,7 +246,7 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: p.Kubeconfig, Resources: entries, Sinks: e2e.BusSink(bus.URL()), Journal: e2e.LogJournal})
 	d.Start()
 	e2e.Eventually(t, "what is installed comes later", func() bool { return maps.Equal(states(d), c.atFirst()) })
-	end := c.load(seed)
+	undisturbed, end := c.beside(seed), c.load(seed)
 	began := time.Now()
 	for _, i := range c.random.Perm(len(c.resources)) {
 		c.install(c.resources[i])
@@ -259,6 +259,7 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 	}
 	t.Logf("%d changes of definitions within %v", changes, time.Since(began).Round(time.Millisecond))
 	end()
+	undisturbed()
 	for _, r := range c.resources {
 		if r.pinned && r.there && r.offer == onlyV2 {
 			c.edit(r, bothVersions)
@@ -299,6 +300,23 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 		open := watchesOf(t, c.cluster.RESTConfig(), c.groups())
 		return !slices.ContainsFunc(c.groups(), func(group string) bool { return open[group] != live[group] })
 	})
+}
+
+// beside has another informd watch everything, and ConfigMaps, which change, by an entry of their own. What it
+// returns ends that, and checks that this entry noticed nothing.
+func (c *churn) beside(seed uint64) (check func()) {
+	c.t.Helper()
+	kinds, l := []e2e.Kind{e2e.ConfigMapKind()}, e2e.NewLedger()
+	d := e2e.StartInformd(c.t, c.cluster.Kubeconfig(), "- {resource: configmaps, namespaces: [default]}\n"+everything, "")
+	e2e.Eventually(c.t, "ConfigMaps are watched", func() bool { return states(d)["core/configmaps@default"] == "live" })
+	end := e2e.LoadAll(c.t, c.client, kinds, l, seed)
+	return func() {
+		c.t.Helper()
+		end()
+		e2e.Eventually(c.t, "ConfigMaps complete", func() bool { return e2e.Complete(kinds, d.Records(), l) })
+		e2e.Check(c.t, kinds[0], d.Records(), l, c.client, e2e.Claim{})
+		d.Stop()
+	}
 }
 
 // only are the entries of a that b does not have.

@@ -2,7 +2,6 @@ package watching_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,87 +23,6 @@ func waitUntilAllowed(t *testing.T, resources ...dynamic.ResourceInterface) {
 			_, err := r.List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil
 		})
-	}
-}
-
-// A verb that is missing is named, with the way out, and nobody else waits for it.
-// Granted, its target goes on by itself.
-func TestMissingVerbIsNamedAndHeals(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{})
-	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
-	user, err := c.AddUser("limited")
-	e2e.Must(t, err)
-	e2e.AllowConfigMaps(t, client, user.Name)
-	e2e.AllowVerbs(t, client, user.Name, "", "pods", "list")
-	limited := dynamic.NewForConfigOrDie(e2e.Fast(user.RESTConfig()))
-	waitUntilAllowed(t, limited.Resource(e2e.ConfigMapKind().GVR), limited.Resource(e2e.PodKind().GVR))
-	d := e2e.StartInformd(t, user.Kubeconfig(), `
-		- {resource: configmaps, namespaces: [default]}
-		- {resource: pods}`, "")
-	shown := func(states map[string]string, missing map[string][]string) func() bool {
-		return func() bool {
-			s, err := d.Status()
-			if err != nil || len(s.Targets) != len(states) {
-				return false
-			}
-			for _, target := range s.Targets {
-				if target.State != states[target.Target] || !slices.Equal(target.MissingVerbs, missing[target.Target]) {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	e2e.Eventually(t, "one target live, one without watch", shown(
-		map[string]string{"core/configmaps@default": "live", "core/pods": "forbidden"}, map[string][]string{"core/pods": {"watch"}}))
-	e2e.AllowVerbs(t, client, user.Name, "", "pods", "watch")
-	e2e.Eventually(t, "both live", shown(map[string]string{"core/configmaps@default": "live", "core/pods": "live"}, nil))
-	d.Stop()
-	var told []string
-	for line := range strings.Lines(d.Stderr.String()) {
-		if strings.Contains(line, e2e.MissingPermissions) {
-			told = append(told, line)
-		}
-	}
-	if len(told) != 1 || !strings.Contains(told[0], "target=core/pods verbs=[watch] namespace=*") {
-		t.Errorf("missing permissions are told in %q, want one line", told)
-	}
-}
-
-// As the account that `informd rbac` prints, with what it grants, informd can do all
-// that its config says, and the account nothing else.
-func TestPrintedPermissionsAreEnough(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{})
-	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
-	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
-	e2e.Must(t, err)
-	kinds := []e2e.Kind{e2e.ConfigMapKind(), e2e.CustomKind("gadgets", false)}
-	kinds[1].Install(t, client)
-	l := e2e.NewLedger()
-	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: user.Kubeconfig(), Journal: e2e.LogJournal, Resources: `
-		- {resource: configmaps, namespaces: [default]}
-		- {group: e2e.example.com, resource: gadgets}`})
-	e2e.Apply(t, client, map[string]any{"kind": "Namespace"}, "v1", "informd")
-	e2e.ApplyAll(t, client, d.Must("rbac"))
-	granted := dynamic.NewForConfigOrDie(e2e.Fast(user.RESTConfig()))
-	waitUntilAllowed(t, granted.Resource(kinds[0].GVR).Namespace("default"), granted.Resource(kinds[1].GVR))
-	d.Start()
-	d.WaitForLive(2)
-	e2e.WriteAll(t, client, kinds, l, 40, 1)
-	e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete(kinds, d.Records(), l) })
-	for _, k := range kinds {
-		e2e.Check(t, k, d.Records(), l, client, e2e.Claim{})
-	}
-	d.Stop()
-	d.CheckAllowed()
-	for name, list := range map[string]dynamic.ResourceInterface{
-		"secrets":                       granted.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
-		"configmaps of another one":     granted.Resource(kinds[0].GVR).Namespace("kube-system"),
-		"configmaps of every namespace": granted.Resource(kinds[0].GVR),
-	} {
-		if _, err := list.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-			t.Errorf("list %s: %v, want forbidden", name, err)
-		}
 	}
 }
 

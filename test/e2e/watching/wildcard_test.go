@@ -1,8 +1,6 @@
 package watching_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +15,6 @@ import (
 
 	"github.com/informd/informd/test/cluster"
 	"github.com/informd/informd/test/e2e"
-)
-
-const (
-	// wildKinds is how many kinds come and go, comingsAndGoings how often one does.
-	wildKinds        = 5
-	comingsAndGoings = 20
 )
 
 // everything is an entry for all that can be watched, but for what changes by itself.
@@ -124,120 +116,6 @@ func TestWildcardOfEverything(t *testing.T) {
 	if n := strings.Count(d.Stderr.String(), "wildcard matches Secrets"); n != 2 {
 		t.Errorf("%d lines say so of Secrets, want one for each start", n)
 	}
-}
-
-// TestWildcardWhileResourcesComeAndGo: custom resources are installed and removed at
-// random; an entry of its own beside the wildcard does not notice.
-func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{})
-	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
-	l := e2e.NewLedger()
-	own := e2e.ConfigMapKind()
-	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Journal: e2e.LogJournal, Resources: "- {resource: configmaps, namespaces: [default]}\n" + everything})
-	d.Start()
-	base := served(t, c.RESTConfig())
-	base[slices.Index(base, own.Target())] += "@default"
-	e2e.Eventually(t, "everything is live", func() bool { return watchesAll(d, base) })
-	e2e.WriteAll(t, client, []e2e.Kind{own}, l, 5, 9)
-	end := e2e.LoadAll(t, client, []e2e.Kind{own}, l, 10)
-	random := rand.New(rand.NewPCG(3, 4))
-	var kinds []e2e.Kind
-	for i := range wildKinds {
-		kinds = append(kinds, e2e.CustomKind(fmt.Sprintf("wild%cs", 'a'+i), i%2 == 0))
-	}
-	there := make(map[int]bool)
-	for step := range comingsAndGoings {
-		i := random.IntN(len(kinds))
-		k := kinds[i]
-		if !there[i] {
-			k.Install(t, client)
-			there[i] = true
-			e2e.WriteAll(t, client, []e2e.Kind{k}, l, 10, uint64(step)*100)
-			continue
-		}
-		if random.IntN(2) == 0 { // else it may not even be watched yet
-			e2e.Eventually(t, k.Target()+" live", func() bool { return d.StateOf(k) == "live" })
-		}
-		list, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{})
-		e2e.Must(t, err)
-		for _, o := range list.Items {
-			l.Removed(k, o.GetUID())
-		}
-		removeDefinition(t, client, k)
-		there[i] = false
-	}
-	end()
-	want := slices.Clone(base)
-	for i, k := range kinds {
-		if there[i] {
-			want = append(want, k.Target())
-			e2e.WriteAll(t, client, []e2e.Kind{k}, l, 10, uint64(1000+i))
-		}
-	}
-	slices.Sort(want)
-	e2e.Eventually(t, "what is there is watched, and nothing else", func() bool { return watchesAll(d, want) })
-	var present []e2e.Kind
-	for i, k := range kinds {
-		if there[i] {
-			present = append(present, k)
-		}
-	}
-	e2e.Eventually(t, "stream complete", func() bool { return e2e.Complete([]e2e.Kind{own}, d.Records(), l) })
-	e2e.Eventually(t, "final states", func() bool {
-		return !slices.ContainsFunc(kinds, func(k e2e.Kind) bool { return finalStates(t, k, present, d.Records(), client) != "" })
-	})
-	for _, k := range kinds {
-		if diff := finalStates(t, k, present, d.Records(), client); diff != "" {
-			t.Error(diff)
-		}
-	}
-	e2e.Check(t, own, d.Records(), l, client, e2e.Claim{})
-	twice := make(map[string]bool)
-	for _, r := range d.Records() {
-		if twice[r.ID] {
-			t.Errorf("id %s repeated", r.ID)
-		}
-		twice[r.ID] = true
-	}
-	t.Logf("%d events, %d gaps, %d targets at the end", len(d.Records()), e2e.Count(d.Records(), "gap"), len(want))
-}
-
-// finalStates says how what the records end with differs from the cluster: every
-// object there in its last revision, and no other one that has not ended once.
-func finalStates(t *testing.T, k e2e.Kind, present []e2e.Kind, records []e2e.Record, client dynamic.Interface) string {
-	t.Helper()
-	now := make(map[string]string) // revision by uid
-	if slices.ContainsFunc(present, func(p e2e.Kind) bool { return p.Target() == k.Target() }) {
-		list, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{})
-		e2e.Must(t, err)
-		for _, o := range list.Items {
-			now[string(o.GetUID())] = o.GetResourceVersion()
-		}
-	}
-	announced, ended := make(map[string]string), make(map[string]int)
-	for _, r := range records {
-		if r.Resource != k.GVR.Resource || r.UID == "" {
-			continue
-		}
-		announced[r.UID] = fmt.Sprint(r.ResourceVersion)
-		if r.Op == "deleted" {
-			ended[r.UID]++
-		}
-		if r.Op == "snapshot" {
-			return fmt.Sprintf("%s: %s is a snapshot of what came later", k.Target(), r.ID)
-		}
-	}
-	for uid, rv := range now {
-		if announced[uid] != rv || ended[uid] != 0 {
-			return fmt.Sprintf("%s: %s is at %s, announced %q, ended %d times", k.Target(), uid, rv, announced[uid], ended[uid])
-		}
-	}
-	for uid := range announced {
-		if now[uid] == "" && ended[uid] != 1 {
-			return fmt.Sprintf("%s: %s is not there, ended %d times", k.Target(), uid, ended[uid])
-		}
-	}
-	return ""
 }
 
 // TestWildcardAndAnAPIServerThatIsDown: a group that cannot say what it has holds up

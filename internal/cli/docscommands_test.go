@@ -73,7 +73,7 @@ func docsCommandProblem(args []string) string {
 	return ""
 }
 
-// isShell reports whether a block has commands. TestDocsRun runs those of "sh", and TestDocsCommands of test/helm
+// isShell reports whether a block has commands. TestDocsRun runs those of "sh", and TestDocsCommands of test/deploy
 // those of deploy/README.md and of "sh cluster". Nothing runs an illustration.
 func isShell(language string) bool {
 	return language == "sh" || language == "sh cluster" || language == "sh illustration"

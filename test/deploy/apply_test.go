@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -16,31 +15,37 @@ import (
 	"github.com/informd/informd/test/applied"
 )
 
-// TestApply applies each kustomization to a real API server.
+// TestApply applies each kustomization, and the chart with each good value file, by server-side apply: a dry run, for
+// real, and again without a change. The namespaces enforce the restricted level of Pod Security, and the API server
+// accepts the Pods there.
 func TestApply(t *testing.T) {
 	s := applied.Start(t)
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
 		s.Define(t, kind)
 	}
-	for _, dir := range append(kustomizations(), withMonitoring(t)) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			d := build(t, dir)
-			s.Apply(t, d.objects)
-			for _, set := range find[*appsv1.StatefulSet](d) {
-				s.CreatePod(t, d.namespace, set.Name, &set.Spec.Template, set.Spec.VolumeClaimTemplates)
+	apply := func(name string, make func(t *testing.T) release) {
+		t.Run(name, func(t *testing.T) {
+			r := make(t)
+			s.Apply(t, r.objects)
+			for _, w := range workloads(r) {
+				s.CreatePod(t, r.namespace, w.name, &w.template, w.claims)
 			}
-			for _, set := range find[*appsv1.Deployment](d) {
-				s.CreatePod(t, d.namespace, set.Name, &set.Spec.Template, nil)
-			}
-			s.Delete(t, d.objects) // the next one may have others with these names
+			s.Delete(t, r.objects) // the next one may have others with these names
 		})
+	}
+	for _, dir := range append(kustomizations(), withMonitoring(t)) {
+		apply(filepath.Base(dir), func(t *testing.T) release { t.Helper(); return built(t, dir) })
+	}
+	for _, file := range valueFiles(t, false) {
+		namespace := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		apply(file, func(t *testing.T) release { t.Helper(); return render(t, file, namespace, "informd") })
 	}
 	for _, text := range s.Warned() {
 		t.Errorf("the API server warns: %s", text)
 	}
 }
 
-// withMonitoring returns the kustomization of a user: the base and the component, in a directory below root.
+// withMonitoring returns the kustomization of a user: the base and the component, in a directory of its own.
 func withMonitoring(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,34 +53,46 @@ func withMonitoring(t *testing.T) string {
 	must(t, err)
 	up, err := filepath.Rel(dir, top)
 	must(t, err)
-	text := fmt.Sprintf("resources: [%s/deploy/kustomize/base]\ncomponents: [%s/%s]\n", up, up, monitoring)
+	up += "/deploy/kustomize"
+	text := fmt.Sprintf("resources: [%s/base]\ncomponents: [%s/components/monitoring]\n", up, up)
 	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
-	from, err := filepath.Rel(top, dir)
-	must(t, err)
-	return from
+	return dir
 }
 
-// TestMonitoring: the component has the service of the base scraped, and the objects of the chart.
+// TestMonitoring: Prometheus and Grafana get the files of deploy/, from the chart and from the component of kustomize,
+// and have the service scraped.
 func TestMonitoring(t *testing.T) {
-	d := build(t, withMonitoring(t))
-	services := find[*corev1.Service](d)
-	found := map[string]map[string]any{}
-	for _, o := range d.objects {
-		found[o.GetKind()] = o.Object
-		if o.GetNamespace() != d.namespace && o.GetKind() != "Namespace" && !strings.HasPrefix(o.GetKind(), "Cluster") {
-			t.Errorf("the %s %s is in the namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
-		}
-	}
-	labels, _, err := unstructured.NestedStringMap(found["ServiceMonitor"], "spec", "selector", "matchLabels")
-	if err != nil || len(labels) == 0 || len(services) != 1 || !selects(labels, services[0].Labels) {
-		t.Errorf("the ServiceMonitor selects %v, %v; the service is %v", labels, err, services)
-	}
-	var want any
-	must(t, yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want))
-	if diff := cmp.Diff(want, found["PrometheusRule"]["spec"]); diff != "" {
-		t.Errorf("rules (-file +object):\n%s", diff)
-	}
-	if dashboard := d.configMap("informd-dashboard")["informd.json"]; dashboard != string(read(t, "deploy/grafana-dashboard.json")) {
-		t.Errorf("the dashboard differs: %d bytes", len(dashboard))
+	for name, r := range map[string]release{
+		"chart": renderOwn(t, "testdata/monitoring.yaml"), "kustomize": built(t, withMonitoring(t)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range r.objects {
+				if o.GetNamespace() != r.namespace && o.GetKind() != "Namespace" && !strings.HasPrefix(o.GetKind(), "Cluster") {
+					t.Errorf("the %s %s is in the namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
+				}
+			}
+			rules, monitors := r.kind("PrometheusRule"), r.kind("ServiceMonitor")
+			if len(rules) != 1 || len(monitors) != 1 {
+				t.Fatalf("rules: %v, monitors: %v", rules, monitors)
+			}
+			labels, _, err := unstructured.NestedStringMap(monitors[0].Object, "spec", "selector", "matchLabels")
+			if service := only[*corev1.Service](t, r); err != nil || !selects(labels, service.Labels) {
+				t.Errorf("the ServiceMonitor selects %v, %v; the service is %v", labels, err, service)
+			}
+			var want, got any
+			must(t, yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want))
+			decode(t, rules[0].Object["spec"], &got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("rules (-file +object):\n%s", diff)
+			}
+			dashboard := of[*corev1.ConfigMap](r)[r.namespace+"/informd-dashboard"]
+			file := strings.TrimSpace(string(read(t, "deploy/grafana-dashboard.json")))
+			if dashboard == nil || strings.TrimSpace(dashboard.Data["informd.json"]) != file {
+				t.Fatalf("the dashboard differs: %v", dashboard)
+			}
+			if name == "chart" && (dashboard.Labels["grafana_dashboard"] != "1" || rules[0].GetLabels()["release"] != "prometheus") {
+				t.Errorf("labels of the dashboard %v, of the rules %v", dashboard.Labels, rules[0].GetLabels())
+			}
+		})
 	}
 }

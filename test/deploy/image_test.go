@@ -150,16 +150,16 @@ func TestPodsFitTheImage(t *testing.T) {
 	last := stages[len(stages)-1]
 	var command []string
 	must(t, json.Unmarshal([]byte(last.all("CMD")[0].args), &command))
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		in := informdOf(t, d)
-		if uid := strconv.FormatInt(*in.workload.pod.SecurityContext.RunAsUser, 10); !strings.HasPrefix(last.all("USER")[0].args, uid+":") {
+	eachKustomization(t, func(t *testing.T, r release) {
+		in, main := informdOf(t, r)
+		if uid := strconv.FormatInt(*in.template.Spec.SecurityContext.RunAsUser, 10); !strings.HasPrefix(last.all("USER")[0].args, uid+":") {
 			t.Errorf("runs as %s, the image as %s", uid, last.all("USER")[0].args)
 		}
-		if len(in.container.Command) > 0 {
-			t.Errorf("replaces the image's entry point by %q", in.container.Command)
+		if len(main.Command) > 0 {
+			t.Errorf("replaces the image's entry point by %q", main.Command)
 		}
-		if !slices.Equal(in.container.Args, command) {
-			t.Errorf("args %q, the image has %q", in.container.Args, command)
+		if !slices.Equal(main.Args, command) {
+			t.Errorf("args %q, the image has %q", main.Args, command)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/informd/informd/pkg/sink/nats"
 )
 
 // documentedSecrets are the Secrets that deploy/README.md tells users to make: name,
@@ -34,14 +36,14 @@ func documentedSecrets(t *testing.T) map[string]map[string]string {
 // for ever.
 func TestSecretsAreDocumented(t *testing.T) {
 	secrets := documentedSecrets(t)
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		for _, w := range workloads(d) {
-			for _, v := range w.pod.Volumes {
+	eachKustomization(t, func(t *testing.T, r release) {
+		for _, w := range workloads(r) {
+			for _, v := range w.template.Spec.Volumes {
 				if v.Secret != nil && len(secrets[v.Secret.SecretName]) == 0 {
 					t.Errorf("%s: deploy/README.md makes no Secret %s", w.name, v.Secret.SecretName)
 				}
 			}
-			for _, c := range containers(w.pod) {
+			for _, c := range w.containers() {
 				for _, e := range c.Env {
 					if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {
 						continue
@@ -59,9 +61,9 @@ func TestSecretsAreDocumented(t *testing.T) {
 // The server of the NATS overlay refuses clients without a password, has both from
 // its environment, and knows the user that informd logs in as.
 func TestNATSHasUsers(t *testing.T) {
-	d := build(t, "deploy/kustomize/overlays/nats")
+	r := built(t, root+"/deploy/kustomize/overlays/nats")
 	var conf string
-	for _, c := range find[*corev1.ConfigMap](d) {
+	for _, c := range of[*corev1.ConfigMap](r) {
 		if strings.HasPrefix(c.Name, "nats-config-") {
 			conf = c.Data["nats.conf"]
 		}
@@ -75,10 +77,12 @@ func TestNATSHasUsers(t *testing.T) {
 		t.Fatalf("%d users, %d of them with a password from a variable, want 2", all, len(users))
 	}
 	var set []string
-	for _, w := range workloads(d) {
-		for _, c := range containers(w.pod) {
-			if w.name == "nats" {
-				set = append(set, variablesOf(c)...)
+	for _, w := range workloads(r) {
+		for _, c := range w.containers() {
+			for _, e := range c.Env {
+				if w.name == "nats" && e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+					set = append(set, e.Name)
+				}
 			}
 		}
 	}
@@ -91,20 +95,10 @@ func TestNATSHasUsers(t *testing.T) {
 	if slices.Sort(users); !slices.Equal(users, passwords) {
 		t.Errorf("users %q, but passwords of %q", users, passwords)
 	}
-	for _, s := range informdOf(t, d).sinks {
-		if len(s.Servers) != 1 || !strings.HasPrefix(s.Servers[0], "nats://"+users[0]+":$publish@") {
-			t.Errorf("informd does not log in as %s: %s", users[0], s.Servers)
+	for _, s := range parsed(t, r).Sinks {
+		options, ok := s.Options.(*nats.Config)
+		if !ok || len(options.Servers.Reveal()) != 1 || !strings.HasPrefix(options.Servers.Reveal()[0], "nats://"+users[0]+":$publish@") {
+			t.Errorf("informd does not log in as %s: %+v", users[0], options)
 		}
 	}
-}
-
-// variablesOf are the names of a container's variables that come from a Secret.
-func variablesOf(c corev1.Container) []string {
-	var names []string
-	for _, e := range c.Env {
-		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-			names = append(names, e.Name)
-		}
-	}
-	return names
 }

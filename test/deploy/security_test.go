@@ -3,37 +3,35 @@ package deploy_test
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/informd/informd/test/applied"
 )
 
 // TestPodsAreLockedDown: the restricted level of Pod Security, and what it does not ask for.
 func TestPodsAreLockedDown(t *testing.T) {
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		if len(workloads(d)) == 0 {
+	eachKustomization(t, func(t *testing.T, r release) {
+		if len(workloads(r)) == 0 {
 			t.Fatal("nothing makes a pod")
 		}
-		for _, w := range workloads(d) {
-			applied.Restricted(t, w.name, &metav1.ObjectMeta{Labels: w.labels}, &w.pod)
-			if w.pod.AutomountServiceAccountToken == nil {
+		for _, w := range workloads(r) {
+			applied.Restricted(t, w.name, &w.template.ObjectMeta, &w.template.Spec)
+			if w.template.Spec.AutomountServiceAccountToken == nil {
 				t.Errorf("%s: does not say whether it gets a token", w.name)
 			}
-			if user := w.pod.SecurityContext.RunAsUser; user == nil || *user == 0 {
+			if user := w.template.Spec.SecurityContext.RunAsUser; user == nil || *user == 0 {
 				t.Errorf("%s: may run as root", w.name)
 			}
-			for _, v := range w.pod.Volumes {
+			for _, v := range w.template.Spec.Volumes {
 				if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
 					t.Errorf("%s: volume %s can fill the node's disk", w.name, v.Name)
 				}
 			}
-			for _, c := range containers(w.pod) {
+			for _, c := range w.containers() {
 				if s := c.SecurityContext; s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil {
 					t.Errorf("%s/%s: overrides what the pod says about users and seccomp", w.name, c.Name)
 				}
@@ -45,45 +43,24 @@ func TestPodsAreLockedDown(t *testing.T) {
 // A container without a memory limit takes its neighbours with it; a Go program
 // that does not know its limit is killed instead of collecting garbage.
 func TestMemoryIsBounded(t *testing.T) {
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		for _, w := range workloads(d) {
-			for _, c := range containers(w.pod) {
-				checkMemory(t, w.name+"/"+c.Name, c)
+	eachKustomization(t, func(t *testing.T, r release) {
+		for _, w := range workloads(r) {
+			for _, c := range w.containers() {
+				if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+					t.Errorf("%s/%s: wants a memory limit and requests for memory and CPU", w.name, c.Name)
+				}
+				if c.Name == "informd" || goMemoryLimit(c) != "" {
+					checkMemory(t, c)
+				}
 			}
 		}
 	})
 }
 
-func checkMemory(t *testing.T, name string, c corev1.Container) {
-	t.Helper()
-	limit := c.Resources.Limits.Memory().Value()
-	if limit == 0 || c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
-		t.Errorf("%s: wants a memory limit and requests for memory and CPU", name)
-	}
-	i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
-	if i >= 0 {
-		checkGoMemoryLimit(t, name, c.Env[i].Value, limit)
-	} else if runsInformd(c) {
-		t.Errorf("%s: GOMEMLIMIT is not set", name)
-	}
-}
-
-func checkGoMemoryLimit(t *testing.T, name, value string, limit int64) {
-	t.Helper()
-	mebibytes, ok := strings.CutSuffix(value, "MiB")
-	n, err := strconv.ParseInt(mebibytes, 10, 64)
-	if !ok || err != nil {
-		t.Fatalf("%s: GOMEMLIMIT %q is not a whole number of MiB", name, value)
-	}
-	if share := float64(n<<20) / float64(limit); share < 0.8 || share > 0.95 {
-		t.Errorf("%s: GOMEMLIMIT is %.0f %% of the limit, not 80 to 95", name, share*100)
-	}
-}
-
 func TestImagesArePinned(t *testing.T) {
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		for _, w := range workloads(d) {
-			for _, c := range containers(w.pod) {
+	eachKustomization(t, func(t *testing.T, r release) {
+		for _, w := range workloads(r) {
+			for _, c := range w.containers() {
 				_, tag, ok := strings.Cut(path.Base(c.Image), ":")
 				if !ok || tag == "" || tag == "latest" {
 					t.Errorf("%s/%s: image %s has no fixed tag", w.name, c.Name, c.Image)
@@ -95,10 +72,10 @@ func TestImagesArePinned(t *testing.T) {
 
 // Every pod is under a policy for both directions; what no rule names is closed.
 func TestNetworkIsClosed(t *testing.T) {
-	eachKustomization(t, func(t *testing.T, d deployment) {
-		for _, w := range workloads(d) {
+	eachKustomization(t, func(t *testing.T, r release) {
+		for _, w := range workloads(r) {
 			var types []networkingv1.PolicyType
-			for _, p := range policiesOf(d, w) {
+			for _, p := range policiesOf(r, w) {
 				types = append(types, p.Spec.PolicyTypes...)
 			}
 			for _, want := range []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress} {
@@ -107,7 +84,7 @@ func TestNetworkIsClosed(t *testing.T) {
 				}
 			}
 		}
-		for _, p := range find[*networkingv1.NetworkPolicy](d) {
+		for _, p := range of[*networkingv1.NetworkPolicy](r) {
 			checkRules(t, p)
 		}
 	})
@@ -140,10 +117,10 @@ func checkRules(t *testing.T, p *networkingv1.NetworkPolicy) {
 }
 
 // policiesOf returns the network policies that hold for a workload's pods.
-func policiesOf(d deployment, w workload) []*networkingv1.NetworkPolicy {
+func policiesOf(r release, w workload) []*networkingv1.NetworkPolicy {
 	var all []*networkingv1.NetworkPolicy
-	for _, p := range find[*networkingv1.NetworkPolicy](d) {
-		if selects(p.Spec.PodSelector.MatchLabels, w.labels) {
+	for _, p := range of[*networkingv1.NetworkPolicy](r) {
+		if selects(p.Spec.PodSelector.MatchLabels, w.template.Labels) {
 			all = append(all, p)
 		}
 	}
@@ -151,9 +128,9 @@ func policiesOf(d deployment, w workload) []*networkingv1.NetworkPolicy {
 }
 
 // egressPorts are the TCP ports that a workload's pods may connect to.
-func egressPorts(d deployment, w workload) []int32 {
+func egressPorts(r release, w workload) []int32 {
 	var ports []int32
-	for _, p := range policiesOf(d, w) {
+	for _, p := range policiesOf(r, w) {
 		for _, rule := range p.Spec.Egress {
 			ports = append(ports, tcpPorts(rule.Ports)...)
 		}
@@ -162,9 +139,9 @@ func egressPorts(d deployment, w workload) []int32 {
 }
 
 // ingressPorts are the TCP ports on which a workload's pods may be reached.
-func ingressPorts(d deployment, w workload) []int32 {
+func ingressPorts(r release, w workload) []int32 {
 	var ports []int32
-	for _, p := range policiesOf(d, w) {
+	for _, p := range policiesOf(r, w) {
 		for _, rule := range p.Spec.Ingress {
 			ports = append(ports, tcpPorts(rule.Ports)...)
 		}

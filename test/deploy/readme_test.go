@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"os"
@@ -9,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-
-	"github.com/informd/informd/test/applied"
 )
 
 // readmeFiles are the yaml blocks of deploy/README.md.
@@ -65,20 +63,18 @@ func TestReadmeKustomization(t *testing.T) {
 		block = strings.NewReplacer("github.com/informd/informd/", filepath.ToSlash(local)+"/", "?ref=main", "").Replace(block)
 		must(t, os.WriteFile(filepath.Join(dir, found[1]), []byte(block), 0o600))
 	}
-	r := release{namespace: "informd"}
-	for _, document := range applied.Kustomize(t, dir) {
-		r.add(t, document)
-	}
+	r := built(t, dir)
 	s := only[*appsv1.StatefulSet](t, r)
 	checkModes(t, s)
-	checkSecurity(t, s)
+	checkSecurity(t, r)
 	if c := parsed(t, r); len(c.Sinks) != 1 || c.Sinks[0].Type != "nats" {
 		t.Errorf("the sinks are %v", c.Sinks)
 	}
-	if image := container(t, s).Image; image != "registry.example.com/informd:dev" {
+	_, main := informdOf(t, r)
+	if image := main.Image; image != "registry.example.com/informd:dev" {
 		t.Errorf("the image is %s", image)
 	}
-	if mounts := container(t, s).VolumeMounts; mounts[len(mounts)-1].MountPath != "/etc/informd-files" {
+	if mounts := main.VolumeMounts; mounts[len(mounts)-1].MountPath != "/etc/informd-files" {
 		t.Errorf("mounts %v", mounts)
 	}
 	if of[*networkingv1.NetworkPolicy](r)["informd/informd-to-sinks"] == nil {

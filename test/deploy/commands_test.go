@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func docsDir(t *testing.T) string {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for name, target := range map[string]string{"bin/helm": helmBinary(t), "bin/informd": compiled(t), "deploy": filepath.Join(top, "deploy")} {
+	for name, target := range map[string]string{"bin/helm": helmBinary(t), "bin/informd": compiled(t, root, runtime.GOARCH, "./cmd/informd"), "deploy": filepath.Join(top, "deploy")} {
 		must(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	files := map[string]string{"ca.crt": "a certificate\n"}

@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestReplicas(t *testing.T) {
 	must(t, err)
 	text := strings.ReplaceAll(config.Data["config.yaml"], "/etc/informd-replicas", files)
 	text += fmt.Sprintf("\nkubernetes: {kubeconfig: %q}\n", asAccount(t, c, client))
-	binary := compiled(t)
+	binary := compiled(t, root, runtime.GOARCH, "./cmd/informd")
 	first, second := newReplica(t, binary, text, files), newReplica(t, binary, text, files)
 	first.start()
 	first.waitFor("it leads, and watches", replicaStatus.leads)
@@ -101,19 +102,6 @@ func asAccount(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) st
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, os.WriteFile(file, text, 0o600))
 	return file
-}
-
-// compiled builds informd.
-func compiled(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "informd")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/informd")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return out
 }
 
 // replica is a process in place of a Pod.

@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"bytes"
@@ -51,11 +51,12 @@ func TestGoodValues(t *testing.T) {
 			checkWarnings(t, c)
 			checkPermissions(t, r, c, file)
 			s := only[*appsv1.StatefulSet](t, r)
-			checkSecurity(t, s)
+			checkSecurity(t, r)
 			checkPorts(t, r, s, c)
-			checkVolumes(t, s, c, file)
+			checkVolumes(t, r, c, file)
 			checkModes(t, s)
-			checkMemory(t, s)
+			_, main := informdOf(t, r)
+			checkMemory(t, main)
 			checkReplicas(t, r, s, c)
 		})
 	}
@@ -81,7 +82,7 @@ func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
 			Rules  []rbacv1.PolicyRule
 		}
 	}
-	must(t, yaml.Unmarshal(read(t, "test/helm", file), &values))
+	must(t, yaml.Unmarshal(read(t, "test/deploy", file), &values))
 	account := rbac.Account{Name: only[*appsv1.StatefulSet](t, r).Spec.Template.Spec.ServiceAccountName, Namespace: r.namespace}
 	var printed bytes.Buffer
 	must(t, rbac.Write(&printed, c, account))
@@ -113,10 +114,10 @@ func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
 }
 
 // checkSecurity holds the Pods to the restricted level of Pod Security, and to a read-only root.
-func checkSecurity(t *testing.T, s *appsv1.StatefulSet) {
+func checkSecurity(t *testing.T, r release) {
 	t.Helper()
-	applied.Restricted(t, s.Name, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec)
-	c := container(t, s)
+	w, c := informdOf(t, r)
+	applied.Restricted(t, w.name, &w.template.ObjectMeta, &w.template.Spec)
 	if !strings.Contains(c.Image, "@sha256:") && strings.HasSuffix(c.Image, ":latest") {
 		t.Errorf("image %s", c.Image)
 	}
@@ -126,7 +127,7 @@ func checkSecurity(t *testing.T, s *appsv1.StatefulSet) {
 // Service and the NetworkPolicy.
 func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
 	t.Helper()
-	main := container(t, s)
+	_, main := informdOf(t, r)
 	port := main.Ports[0].ContainerPort
 	if want := ":" + strconv.Itoa(int(port)); c.Admin.Listen != want || main.Ports[0].Name != "http" {
 		t.Errorf("port %v of the container, admin.listen is %s", main.Ports[0], c.Admin.Listen)
@@ -172,39 +173,46 @@ func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config
 	}
 }
 
-// checkVolumes: each mount has a volume, each volume a mount, and journal.dir is writable. Only
-// a log has a claim, and with several replicas only if the values say so.
-func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config, file string) {
+// checkMounts: each mount has a volume, and each volume a mount.
+func checkMounts(t *testing.T, w workload) {
 	t.Helper()
 	mounted := map[string]bool{}
-	for _, v := range s.Spec.Template.Spec.Volumes {
+	for _, v := range w.template.Spec.Volumes {
 		mounted[v.Name] = false
 	}
-	for _, claim := range s.Spec.VolumeClaimTemplates {
+	for _, claim := range w.claims {
 		mounted[claim.Name] = false
 	}
-	writable := false
-	for _, m := range container(t, s).VolumeMounts {
-		if _, ok := mounted[m.Name]; !ok {
-			t.Errorf("mount of %s, which is no volume", m.Name)
+	for _, c := range w.containers() {
+		for _, m := range c.VolumeMounts {
+			if _, ok := mounted[m.Name]; !ok {
+				t.Errorf("%s: mount of %s, which is no volume", w.name, m.Name)
+			}
+			mounted[m.Name] = true
 		}
-		mounted[m.Name] = true
-		writable = writable || m.MountPath == c.Journal.Dir && !m.ReadOnly
 	}
 	for name, ok := range mounted {
 		if !ok {
-			t.Errorf("volume %s is mounted nowhere", name)
+			t.Errorf("%s: volume %s is mounted nowhere", w.name, name)
 		}
 	}
-	if !writable {
-		t.Errorf("journal.dir %s is on no volume", c.Journal.Dir)
+}
+
+// checkVolumes: journal.dir is writable. Only a log has a claim, and with several replicas only if the values say so.
+func checkVolumes(t *testing.T, r release, c *config.Config, file string) {
+	t.Helper()
+	w, main := informdOf(t, r)
+	checkMounts(t, w)
+	if m := mountOf(main, c.Journal.Dir+"/x"); m.Name == "" || m.ReadOnly {
+		t.Errorf("journal.dir %s is on no writable volume", c.Journal.Dir)
 	}
 	var values struct{ Persistence struct{ Enabled bool } }
-	must(t, yaml.Unmarshal(read(t, "test/helm", file), &values))
-	if want := c.Journal.Type == config.JournalLog && (*s.Spec.Replicas == 1 || values.Persistence.Enabled); want != (len(s.Spec.VolumeClaimTemplates) == 1) {
-		t.Errorf("journal type %s, %d replicas, %d claims", c.Journal.Type, *s.Spec.Replicas, len(s.Spec.VolumeClaimTemplates))
+	must(t, yaml.Unmarshal(read(t, "test/deploy", file), &values))
+	replicas := *only[*appsv1.StatefulSet](t, r).Spec.Replicas
+	if want := c.Journal.Type == config.JournalLog && (replicas == 1 || values.Persistence.Enabled); want != (len(w.claims) == 1) {
+		t.Errorf("journal type %s, %d replicas, %d claims", c.Journal.Type, replicas, len(w.claims))
 	}
-	for _, claim := range s.Spec.VolumeClaimTemplates {
+	for _, claim := range w.claims {
 		if size := claim.Spec.Resources.Requests.Storage().Value(); size <= int64(c.Journal.MaxBytes) {
 			t.Errorf("a volume of %d bytes, journal.maxBytes is %d", size, c.Journal.MaxBytes)
 		}
@@ -212,22 +220,24 @@ func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config, file st
 }
 
 // checkMemory: GOMEMLIMIT is 90 % of the limit, in whole MiB.
-func checkMemory(t *testing.T, s *appsv1.StatefulSet) {
+func checkMemory(t *testing.T, c corev1.Container) {
 	t.Helper()
-	c := container(t, s)
 	want := ""
 	if limit := c.Resources.Limits.Memory().Value(); limit > 0 {
 		want = fmt.Sprintf("%dMiB", limit*9/10>>20)
 	}
-	got := ""
+	if got := goMemoryLimit(c); got != want {
+		t.Errorf("%s: GOMEMLIMIT is %q, want %q", c.Name, got, want)
+	}
+}
+
+func goMemoryLimit(c corev1.Container) string {
 	for _, e := range c.Env {
 		if e.Name == "GOMEMLIMIT" {
-			got = e.Value
+			return e.Value
 		}
 	}
-	if got != want {
-		t.Errorf("GOMEMLIMIT is %q, want %q", got, want)
-	}
+	return ""
 }
 
 // checkReplicas: several replicas are spread, have a budget and a Lease, reach each other, and the

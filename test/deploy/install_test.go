@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"encoding/json"
@@ -15,7 +15,6 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
-	"github.com/informd/informd/test/applied"
 )
 
 // must ends a test that an error leaves nothing to check in.
@@ -103,10 +102,7 @@ func TestDefaultsAreThoseOfKustomize(t *testing.T) {
 // With two replicas, the chart makes what the overlay ha of kustomize makes.
 func TestHighAvailabilityIsThatOfKustomize(t *testing.T) {
 	ours := renderOwn(t, "testdata/ha.yaml")
-	theirs := release{namespace: "informd"}
-	for _, document := range applied.Kustomize(t, root+"/deploy/kustomize/overlays/ha") {
-		theirs.add(t, document)
-	}
+	theirs := built(t, root+"/deploy/kustomize/overlays/ha")
 	if diff := cmp.Diff(pairOf(t, theirs), pairOf(t, ours)); diff != "" {
 		t.Errorf("(-kustomize +chart):\n%s", diff)
 	}
@@ -130,7 +126,7 @@ type pair struct {
 func pairOf(t *testing.T, r release) pair {
 	t.Helper()
 	set, budget, c := only[*appsv1.StatefulSet](t, r), only[*policyv1.PodDisruptionBudget](t, r), parsed(t, r)
-	main := container(t, set)
+	_, main := informdOf(t, r)
 	p := pair{
 		Replicas: set.Spec.Replicas, Management: set.Spec.PodManagementPolicy, Spread: set.Spec.Template.Spec.TopologySpreadConstraints,
 		Mounts: main.VolumeMounts, Claims: len(set.Spec.VolumeClaimTemplates), Unavailable: budget.Spec.MaxUnavailable.String(),
@@ -170,26 +166,4 @@ func entries(c *config.Config) (all []string) {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// Prometheus and Grafana get the files of deploy/.
-func TestMonitoring(t *testing.T) {
-	r := renderOwn(t, "testdata/monitoring.yaml")
-	var want, got any
-	must(t, yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want))
-	rules := r.kind("PrometheusRule")
-	if len(rules) != 1 || rules[0].GetLabels()["release"] != "prometheus" {
-		t.Fatalf("rules: %v", rules)
-	}
-	decode(t, rules[0].Object["spec"], &got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rules (-deploy +chart):\n%s", diff)
-	}
-	dashboard := of[*corev1.ConfigMap](r)["informd/informd-dashboard"]
-	if diff := cmp.Diff(strings.TrimSpace(string(read(t, "deploy/grafana-dashboard.json"))), strings.TrimSpace(dashboard.Data["informd.json"])); diff != "" {
-		t.Errorf("dashboard (-deploy +chart):\n%s", diff)
-	}
-	if dashboard.Labels["grafana_dashboard"] != "1" {
-		t.Errorf("labels of the dashboard: %v", dashboard.Labels)
-	}
 }

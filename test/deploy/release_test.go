@@ -1,4 +1,4 @@
-package helm_test
+package deploy_test
 
 import (
 	"maps"
@@ -21,11 +21,13 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
+	"github.com/informd/informd/test/applied"
 )
 
-// release is a rendered chart.
+// release is a rendered chart, or a built kustomization.
 type release struct {
 	namespace string
+	secrets   map[string]map[string]string // of a kustomization: what deploy/README.md tells users to make
 	objects   []*unstructured.Unstructured
 	typed     []runtime.Object // without those of the Prometheus operator
 }
@@ -50,6 +52,19 @@ func renderOwn(t *testing.T, file string, flags ...string) release {
 	t.Helper()
 	namespace, name, _ := strings.Cut(comment(t, file, "release"), "/")
 	return render(t, file, namespace, name, flags...)
+}
+
+// built builds the kustomization in dir. It is in the namespace of its one service account.
+func built(t *testing.T, dir string) release {
+	t.Helper()
+	r := release{secrets: documentedSecrets(t)}
+	for _, document := range applied.Kustomize(t, dir) {
+		r.add(t, document)
+	}
+	if r.namespace = only[*corev1.ServiceAccount](t, r).Namespace; r.namespace == "" {
+		t.Fatal("the service account has no namespace")
+	}
+	return r
 }
 
 // add decodes a document. Unknown and repeated fields are errors.
@@ -103,30 +118,96 @@ func (r release) kind(kind string) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o *unstructured.Unstructured) bool { return o.GetKind() != kind })
 }
 
-// configText returns the config in the ConfigMap that the container mounts.
-func configText(t *testing.T, r release) []byte {
+// workload makes Pods.
+type workload struct {
+	name     string
+	selector *metav1.LabelSelector
+	template corev1.PodTemplateSpec
+	claims   []corev1.PersistentVolumeClaim
+}
+
+func workloads(r release) (all []workload) {
+	for _, s := range of[*appsv1.StatefulSet](r) {
+		all = append(all, workload{s.Name, s.Spec.Selector, s.Spec.Template, s.Spec.VolumeClaimTemplates})
+	}
+	for _, d := range of[*appsv1.Deployment](r) {
+		all = append(all, workload{d.Name, d.Spec.Selector, d.Spec.Template, nil})
+	}
+	return all
+}
+
+// containers are all of a Pod's, those that start first included.
+func (w workload) containers() []corev1.Container {
+	return slices.Concat(w.template.Spec.InitContainers, w.template.Spec.Containers)
+}
+
+// informdOf returns the one container of informd, and what makes its Pods.
+func informdOf(t *testing.T, r release) (in workload, main corev1.Container) {
 	t.Helper()
-	for _, v := range only[*appsv1.StatefulSet](t, r).Spec.Template.Spec.Volumes {
-		if v.Name == "config" {
-			return []byte(of[*corev1.ConfigMap](r)[r.namespace+"/"+v.ConfigMap.Name].Data["config.yaml"])
+	n := 0
+	for _, w := range workloads(r) {
+		for _, c := range w.containers() {
+			if c.Name == "informd" {
+				in, main = w, c
+				n++
+			}
 		}
 	}
-	t.Fatal("the StatefulSet has no volume config")
+	if n != 1 {
+		t.Fatalf("%d containers run informd, want 1", n)
+	}
+	return in, main
+}
+
+// mountOf is the volume mount that a file lies in, zero if it is in none.
+func mountOf(c corev1.Container, file string) corev1.VolumeMount {
+	for _, m := range c.VolumeMounts {
+		if strings.HasPrefix(file, m.MountPath+"/") {
+			return m
+		}
+	}
+	return corev1.VolumeMount{}
+}
+
+// configText returns the file of --config, from the ConfigMap that the container mounts.
+func configText(t *testing.T, r release) []byte {
+	t.Helper()
+	w, c := informdOf(t, r)
+	i := slices.Index(c.Args, "--config")
+	if i < 0 || i+1 == len(c.Args) {
+		t.Fatalf("args %q have no --config", c.Args)
+	}
+	mount := mountOf(c, c.Args[i+1])
+	for _, v := range w.template.Spec.Volumes {
+		if v.Name != mount.Name || v.ConfigMap == nil {
+			continue
+		}
+		if m := of[*corev1.ConfigMap](r)[r.namespace+"/"+v.ConfigMap.Name]; m != nil {
+			return []byte(m.Data[strings.TrimPrefix(c.Args[i+1], mount.MountPath+"/")])
+		}
+	}
+	t.Fatalf("no ConfigMap is mounted at %s", c.Args[i+1])
 	return nil
 }
 
 // parsed is the config as the informd of the first Pod reads it.
 func parsed(t *testing.T, r release) *config.Config {
 	t.Helper()
-	for name, value := range map[string]string{"NATS_URL": "nats://nats.nats:4222", "KAFKA_PASSWORD": "secret", "HOOK_TOKEN": "17"} {
-		t.Setenv(name, value)
-	}
-	set := only[*appsv1.StatefulSet](t, r)
-	for _, e := range container(t, set).Env {
-		if e.ValueFrom != nil {
-			continue
+	in, main := informdOf(t, r)
+	if r.secrets == nil { // a chart
+		for name, value := range map[string]string{"NATS_URL": "nats://nats.nats:4222", "KAFKA_PASSWORD": "secret", "HOOK_TOKEN": "17"} {
+			t.Setenv(name, value)
 		}
-		t.Setenv(e.Name, strings.ReplaceAll(e.Value, "$(POD_NAME)", set.Name+"-0"))
+	}
+	for _, from := range main.EnvFrom {
+		for name, value := range r.secrets[from.SecretRef.Name] {
+			t.Setenv(name, value)
+		}
+	}
+	for _, e := range main.Env {
+		if e.ValueFrom == nil {
+			t.Setenv(e.Name, strings.ReplaceAll(e.Value, "$(POD_NAME)", in.name+"-0"))
+		}
 	}
 	text := configText(t, r)
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -136,15 +217,6 @@ func parsed(t *testing.T, r release) *config.Config {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return c
-}
-
-// container returns the only container.
-func container(t *testing.T, s *appsv1.StatefulSet) corev1.Container {
-	t.Helper()
-	if n := len(s.Spec.Template.Spec.Containers); n != 1 {
-		t.Fatalf("%d containers, want 1", n)
-	}
-	return s.Spec.Template.Spec.Containers[0]
 }
 
 // selects reports whether a selector matches labels, and more than nothing.

@@ -3,7 +3,6 @@ package sinks_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -189,27 +188,6 @@ func unpack(encoding string, body []byte) ([]byte, error) {
 	}
 }
 
-func openWebhook(t *testing.T, url string, change func(c *webhook.Config)) sink.Sink {
-	t.Helper()
-	c, ok := webhook.Driver().New().(*webhook.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *webhook.Config")
-	}
-	c.URL = sink.NewSecret(url)
-	change(c)
-	if problems := c.Validate(); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	s, err := c.Open(t.Context(), sinktest.Env(t))
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // TestCloudEventsOverHTTP: the official SDK reads every request, of every format, and
 // the reference implementation of Standard Webhooks verifies it under both secrets of
 // a rotation.
@@ -232,11 +210,11 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 			secrets := t.TempDir() + "/secret"
 			writeFile(t, secrets, first+"\n"+second+"\n")
 			r := startReceiver(t, first, second)
-			s := openWebhook(t, r.URL, func(o *webhook.Config) {
-				o.Signing.KeyFile = secrets
+			s := sinktest.Open(t, sinktest.Options(t, webhook.Driver(), func(o *webhook.Config) {
+				o.URL, o.Signing.KeyFile = sink.NewSecret(r.URL), secrets
 				c.change(o)
 				r.encoding = strings.TrimPrefix(string(o.Compression), "none")
-			})
+			}))
 			events := samples()
 			n, err := s.Write(t.Context(), events)
 			r.mu.Lock()
@@ -277,30 +255,19 @@ func TestCloudEventsOverNATS(t *testing.T) {
 // TestCloudEventsInFiles: every line is what the SDK takes for an event.
 func TestCloudEventsInFiles(t *testing.T) {
 	path := t.TempDir() + "/events.ndjson"
-	c, ok := file.Driver().New().(*file.Config)
-	if !ok {
-		t.Fatal("the driver's options are no *file.Config")
-	}
-	c.Path = path
-	s, err := c.Open(t.Context(), sinktest.Env(t))
-	must(t, err)
+	s := open(t, sinktest.Options(t, file.Driver(), func(c *file.Config) { c.Path = path }))
 	events := samples()
 	sinktest.MustWrite(t, s, events)
 	must(t, s.Close(t.Context()))
+	text, err := os.ReadFile(path)
+	must(t, err)
 	var got []cloudevents.Event
-	for line := range strings.Lines(readFile(t, path)) {
+	for line := range bytes.Lines(text) {
 		var e cloudevents.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		got = append(got, e)
 	}
 	wantEvents(t, events, got, structured())
-}
-
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	must(t, err)
-	return string(text)
 }

@@ -229,23 +229,6 @@ func unlimit(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
-// TestNATSStreamFull fills the stream: nothing is dropped, and it goes on when
-// there is room.
-func TestNATSStreamFull(t *testing.T) {
-	server := startServer(t)
-	js := jetStream(t, dial(t, server.URL()))
-	createStream(t, js, func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardNew, 30 })
-	s := open(t, config(t, server.URL(), useJetStream))
-	events := sinktest.Events(50)
-	n, err := s.Write(t.Context(), events)
-	if n != 30 || err == nil || isPermanent(err) || !strings.Contains(err.Error(), "maximum messages exceeded") {
-		t.Fatalf("Write returned %d and %v, want 30 and an error that passes", n, err)
-	}
-	unlimit(t, js)
-	sinktest.Deliver(t, s, events[n:])
-	wantOnce(t, js, events)
-}
-
 // TestNATSFullKeepsOrder fills the stream with one object that changes between big
 // and small: where there is no room for a big state, a small one that comes later
 // must not slip in before it.
@@ -274,20 +257,6 @@ func TestNATSFullKeepsOrder(t *testing.T) {
 	unlimit(t, js)
 	sinktest.Deliver(t, s, one[n:])
 	wantOnce(t, js, one)
-}
-
-// TestNATSStreamDeleted deletes the stream under the sink, which makes it again.
-func TestNATSStreamDeleted(t *testing.T) {
-	server := startServer(t)
-	js := jetStream(t, dial(t, server.URL()))
-	s := open(t, config(t, server.URL(), useJetStream))
-	events := sinktest.Events(40)
-	sinktest.Deliver(t, s, events[:20])
-	must(t, js.DeleteStream(t.Context(), streamName))
-	if retries := sinktest.Deliver(t, s, events[20:]); retries > 2 {
-		t.Errorf("it took %d retries", retries)
-	}
-	wantOnce(t, js, events[20:])
 }
 
 // TestNATSComesBackUnchanged lets an object leave and come back in the revision

@@ -244,34 +244,30 @@ func TestNATSDenied(t *testing.T) {
 	}
 }
 
+// TestNATSWithoutJetStream: neither the account nor the server may have it. The error names both ways out, one of which
+// is core NATS.
 func TestNATSWithoutJetStream(t *testing.T) {
-	server := natsserver.Start(t, natsserver.Options{
-		Config:  `accounts { WITH: {jetstream: enabled, users: [{user: root, password: r}]}, WITHOUT: {users: [{user: u, password: p}]} }`,
-		Connect: []client.Option{client.UserInfo("root", "r")},
-	})
-	url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
-	s := open(t, config(t, url, useJetStream))
-	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "no JetStream", "enable JetStream", "jetstream: false")
-}
-
-// TestNATSServerWithoutJetStream has a server whose JetStream is off: the sink with default
-// options names both ways out, and each of them works.
-func TestNATSServerWithoutJetStream(t *testing.T) {
-	server := natsserver.Start(t, natsserver.Options{NoJetStream: true})
+	const accounts = `accounts { WITH: {jetstream: enabled, users: [{user: root, password: r}]}, WITHOUT: {users: [{user: u, password: p}]} }`
 	events := sinktest.Events(3)
-	withDefaults := func(c *nats.Config) { c.JetStream = true }
-	wantErrorOf(t, writeFails(t, open(t, config(t, server.URL(), withDefaults)), events, 10*time.Second),
-		"no JetStream", "enable JetStream", "set jetstream: false", "at most once")
-
-	in := subscribe(t, server.URL())
-	sinktest.Deliver(t, open(t, config(t, server.URL(), nil)), events)
-	if got := len(in.messages(t)); got != len(events) {
-		t.Errorf("with jetstream: false a subscriber got %d messages, want %d", got, len(events))
+	for name, tt := range map[string]struct {
+		options natsserver.Options
+		user    string
+	}{
+		"account": {natsserver.Options{Config: accounts, Connect: []client.Option{client.UserInfo("root", "r")}}, "u:p@"},
+		"server":  {natsserver.Options{NoJetStream: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := strings.Replace(natsserver.Start(t, tt.options).URL(), "nats://", "nats://"+tt.user, 1)
+			withDefaults := func(c *nats.Config) { c.JetStream = true }
+			wantErrorOf(t, writeFails(t, open(t, config(t, url, withDefaults)), events, 10*time.Second),
+				"no JetStream", "enable JetStream", "set jetstream: false", "at most once")
+			in := subscribe(t, url)
+			sinktest.Deliver(t, open(t, config(t, url, nil)), events)
+			if got := len(in.messages(t)); got != len(events) {
+				t.Errorf("with jetstream: false a subscriber got %d messages, want %d", got, len(events))
+			}
+		})
 	}
-
-	enabled := startServer(t)
-	sinktest.Deliver(t, open(t, config(t, enabled.URL(), withDefaults)), events)
-	wantOnce(t, jetStream(t, dial(t, enabled.URL())), events)
 }
 
 // TestNATSNeverCreates: with create: false the sink waits until the stream exists, and says so.
@@ -289,38 +285,4 @@ func TestNATSNeverCreates(t *testing.T) {
 	createStream(t, js, nil)
 	sinktest.Deliver(t, s, sinktest.Events(3))
 	wantOnce(t, js, sinktest.Events(3))
-}
-
-// TestNATSHostileNames reads what the sink sends with a plain subscriber, in both
-// modes.
-func TestNATSHostileNames(t *testing.T) {
-	for name, change := range map[string]func(c *nats.Config){"core": nil, "jetstream": useJetStream} {
-		t.Run(name, func(t *testing.T) {
-			server := startServer(t)
-			in := subscribe(t, server.URL())
-			s := open(t, config(t, server.URL(), change))
-			events := sinktest.Hostile()
-			sinktest.Deliver(t, s, events)
-			got := in.messages(t)
-			if len(got) != len(events) {
-				t.Fatalf("got %d messages, want %d", len(got), len(events))
-			}
-			for i, m := range got {
-				e := &events[i]
-				tokens := strings.Split(m.Subject, ".")
-				if len(tokens) != 6 {
-					t.Fatalf("subject %s has %d tokens, want 6", m.Subject, len(tokens))
-				}
-				if name, err := event.UnescapeToken(tokens[5]); err != nil || name != e.Name {
-					t.Errorf("subject %s names %q (%v), want %q", m.Subject, name, err, e.Name)
-				}
-				if r := record(t, m.Header, m.Data); r.Attributes["name"] != e.Name || r.Data != string(e.Data) {
-					t.Errorf("name %q, data %s, want %q, %s", r.Attributes["name"], r.Data, e.Name, e.Data)
-				}
-				if id := m.Header.Get("Nats-Msg-Id"); (id == e.ID) != (change != nil) {
-					t.Errorf("Nats-Msg-Id %q for event %s", id, e.ID)
-				}
-			}
-		})
-	}
 }

@@ -2,6 +2,7 @@ package watching_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -51,21 +52,20 @@ func malformVaults(line []byte) []byte {
 	return []byte(text)
 }
 
-// TestRedactedValuesNeverShow: the changes of an object come out, and what its entry
-// redacts nowhere, as with Secrets. What an entry omits is in no event and no journal.
-func TestRedactedValuesNeverShow(t *testing.T) {
+// TestHiddenValuesNeverShow: the changes of a Secret, and of an object of which an entry redacts values, come out. The
+// values do nowhere, not even when informd complains about them. What an entry omits is in no event and no journal.
+func TestHiddenValuesNeverShow(t *testing.T) {
 	t.Setenv("INFORMD_LOG_LEVEL", "debug")
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
-	vaults := vaultKind()
-	vaults.Install(t, client)
+	kinds := []e2e.Kind{secretKind(), vaultKind()}
+	kinds[1].Install(t, client)
 	p := e2e.StartProxy(t, c.RESTConfig())
-	p.Set(func() { p.Mangle = malformVaults })
-	w := e2e.NewWriter(client, vaults, e2e.NewLedger(), 1)
-	for _, name := range []string{"existed", "refused"} {
-		e2e.Must(t, w.Create(t.Context(), name))
-	}
-	w.Ledger.Begin()
+	p.Set(func() { p.Mangle = func(line []byte) []byte { return malformVaults(mangleSecrets(line)) } })
+	l, broken := e2e.NewLedger(), e2e.NewLedger()
+	secrets, vaults := e2e.NewWriter(client, kinds[0], l, 1), e2e.NewWriter(client, kinds[1], l, 1)
+	e2e.Must(t, errors.Join(secrets.Create(t.Context(), "existed"), vaults.Create(t.Context(), "existed"), vaults.Create(t.Context(), "refused")))
+	l.Begin()
 	h := e2e.StartHook(t)
 	h.Set(func(r e2e.Record) int {
 		if r.Name == "refused" {
@@ -74,35 +74,41 @@ func TestRedactedValuesNeverShow(t *testing.T) {
 		return 0
 	})
 	d := e2e.NewInformd(t, e2e.Setup{
-		Kubeconfig: p.Kubeconfig, Resources: redactedRules, Journal: e2e.LogJournal,
+		Kubeconfig: p.Kubeconfig, Resources: "- {resource: secrets}\n" + redactedRules, Journal: e2e.LogJournal,
 		Sinks: "- {name: screen, type: stdout, format: pretty}\n" + h.Sink(),
 	})
 	d.Start()
-	d.WaitForSync(1)
-	e2e.Eventually(t, "a watch", func() (begun bool) {
-		p.Set(func() { begun = p.Watches["vaults"] > 0 })
+	d.WaitForSync(len(kinds))
+	e2e.Eventually(t, "watches", func() (begun bool) {
+		p.Set(func() { begun = p.Watches["vaults"] > 0 && p.Watches["secrets"] > 0 })
 		return begun
 	})
 	p.CutNow() // a watch that ends so soon is a line in the log at debug level
-	e2e.Must(t, w.Update(t.Context(), "existed"))
-	e2e.Must(t, w.Delete(t.Context(), "existed", w.Alive["existed"]))
-	broken := e2e.NewWriter(client, vaults, e2e.NewLedger(), 2)
-	for _, name := range []string{"broken-json", "broken-uid"} {
-		e2e.Must(t, broken.Create(t.Context(), name))
+	changeSecrets(t, secrets)
+	e2e.Must(t, vaults.Update(t.Context(), "existed"))
+	e2e.Must(t, vaults.Delete(t.Context(), "existed", vaults.Alive["existed"]))
+	for name := range malformedSecrets {
+		e2e.Must(t, e2e.NewWriter(client, kinds[0], broken, 2).Create(t.Context(), name))
 	}
-	e2e.Must(t, w.Create(t.Context(), "last"))
+	for _, name := range []string{"broken-json", "broken-uid"} {
+		e2e.Must(t, e2e.NewWriter(client, kinds[1], broken, 2).Create(t.Context(), name))
+	}
+	e2e.Must(t, errors.Join(secrets.Create(t.Context(), "last"), vaults.Create(t.Context(), "last")))
 	e2e.Eventually(t, "all events", func() bool {
-		return e2e.Complete([]e2e.Kind{vaults}, d.Records(), w.Ledger) && strings.Contains(d.Stdout.String(), "default/last")
+		return e2e.Complete(kinds, d.Records(), l) && strings.Count(d.Stdout.String(), "default/last") == len(kinds)
 	})
 	var letters string
-	e2e.Eventually(t, "a dead letter and the last event at the webhook", func() bool {
+	e2e.Eventually(t, "a dead letter and the last events at the webhook", func() bool {
 		letters = e2e.ReadLetters(t, d, "hook")
-		return strings.Contains(letters, `"refused"`) && strings.Contains(received(h), `"name":"last"`)
+		return strings.Contains(letters, `"refused"`) && strings.Count(received(h), `"name":"last"`) == len(kinds)
 	})
+	d.WaitForLive(len(kinds))
+	checkHashes(t, d.Records())
+	checkStrangeData(t, d.Records())
 	checkVaults(t, d.Records())
 	source := e2e.ReadLetters(t, d, "source")
-	checkSecretLetters(t, source)
-	values := []string{pathCanary, patternCanary, omittedCanary}
+	checkSecretLetters(t, source, len(kinds))
+	values := append(secretCanaries(t), pathCanary, patternCanary, omittedCanary)
 	for place, text := range map[string]string{"the letters of the webhook": letters, "the letters of the source": source, "the webhook": received(h)} {
 		for _, value := range values {
 			if text == "" || strings.Contains(text, value) {
@@ -112,6 +118,7 @@ func TestRedactedValuesNeverShow(t *testing.T) {
 	}
 	checkShowsNone(d, values)
 	checkJournalOnDisk(d, `"token":"hmac-sha256:`)
+	checkJournalOnDisk(d, `"password":"hmac-sha256:`)
 }
 
 func received(h *e2e.Hook) string {
@@ -127,7 +134,7 @@ func checkVaults(t *testing.T, records []e2e.Record) {
 	t.Helper()
 	var hashes []string
 	for _, r := range records {
-		if r.Name != "existed" {
+		if r.Name != "existed" || r.Resource != "vaults" {
 			continue
 		}
 		var o struct {

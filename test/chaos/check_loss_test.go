@@ -12,7 +12,7 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.bound(opBegin, 25, 7)
 			s.deliver(opSnapshot, "u3", 23)
 			s.run(7)
-			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
+			s.last().Ordinal = 4
 			s.bound(opSynced, 25, 7)
 		}, nil},
 		"LostAndOvertaken": {func(s *script) {
@@ -21,8 +21,7 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.control(Delivery{ID: "lost", Op: opLost})
 			s.bound(opBegin, 25, 7)
 			s.deliver(opModified, "u3", 28)
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-			d.Ordinal, d.PrevRV = 4, 22
+			s.follows(4, 22)
 			s.bound(opSynced, 25, 7)
 		}, nil},
 		"LostAndOvertakenTooLate": {func(s *script) {
@@ -32,8 +31,7 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.bound(opBegin, 25, 7)
 			s.bound(opSynced, 25, 7)
 			s.deliver(opModified, "u3", 28)
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-			d.Ordinal, d.PrevRV = 4, 22
+			s.follows(4, 22)
 		}, []string{"I15", "I2"}},
 		"JournalLost": {func(s *script) {
 			// Deleted, and taken over by another object, while no process knew them any more.
@@ -45,8 +43,7 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.run(7)
 			s.deliver(opSnapshot, "u3", 20)
 			s.run(7)
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-			d.Ordinal, d.PrevRV = 1, 0
+			s.follows(1, 0)
 			s.bound(opSynced, 26, 7)
 		}, nil},
 		"JournalLostDeclaredInTheSnapshot": {func(s *script) {
@@ -64,19 +61,18 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.object("u6", "a", 25)
 			s.bound(opBegin, 26, 7)
 			s.again("u3:20", 7)
-			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 1
+			s.last().Ordinal = 1
 			s.deliver(opSnapshot, "u6", 25)
 			s.run(7)
 			for _, op := range []string{opBegin, opSynced} {
 				if s.bound(op, 26, 8); op == opBegin {
 					s.again("u3:20", 8)
-					s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 2
+					s.last().Ordinal = 2
 					s.deliver(opSnapshot, "u6", 25)
 					s.run(8)
-					d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-					d.Ordinal, d.PrevRV = 2, 25
+					s.follows(2, 25)
 				}
-				s.sink.Deliveries[len(s.sink.Deliveries)-1].Replay = true
+				s.last().Replay = true
 			}
 			s.gap(20, 26, "state", reasonJournal, 0)
 			s.bound(opSynced, 26, 7)
@@ -107,11 +103,10 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			for run := uint64(7); run < 9; run++ { // the second process knows nothing of the first one's
 				s.bound(opBegin, 26, run)
 				s.again("u3:20", run)
-				s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 1
+				s.last().Ordinal = 1
 				if run == 7 {
 					s.deliver(opDeleted, "u1", 24)
-					d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
-					d.Ordinal, d.PrevRV = 2, 10
+					s.follows(2, 10)
 				}
 			}
 			s.deliver(opSnapshot, "u6", 25)
@@ -167,6 +162,6 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 // ended1 delivers the deletion of u1, found by a list, with an ordinal and the revision before.
 func (s *script) ended1(ordinal, prev uint64) {
 	s.deliver(opDeleted, "u1", 24)
-	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d := s.last()
 	d.Ordinal, d.PrevRV, d.Replay = ordinal, prev, true
 }

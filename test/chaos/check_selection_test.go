@@ -22,7 +22,7 @@ func (s *script) matching(uid, name string, matches []int, revisions ...int) {
 // moves delivers how an object came to match, or stopped to.
 func (s *script) moves(op, uid string, rv, cause uint64) {
 	s.deliver(op, uid, rv)
-	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d := s.last()
 	d.Cause, d.ID = cause, fmt.Sprintf("%s:%d:%s:%d", uid, rv, op, cause)
 }
 
@@ -91,7 +91,7 @@ func newFiltered() *script {
 
 func (s *script) gated(op string, rv, gate uint64) {
 	s.deliver(op, "u1", rv)
-	s.sink.Deliveries[len(s.sink.Deliveries)-1].Gate = hashOf(gate)
+	s.last().Gate = hashOf(gate)
 }
 
 func TestCheckerFindsDefectsOfSelections(t *testing.T) {
@@ -209,19 +209,7 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 		}, []string{"I1", "I2"}},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := test.script()
-			test.defect(s)
-			violations := check(&s.truth, &s.sink, Limits{Repeats: 3}).violations
-			var got []string
-			for _, v := range violations {
-				got = append(got, v.Invariant)
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("fired %v, want %v: %+v", got, test.want, violations)
-			}
-		})
+		t.Run(name, func(t *testing.T) { test.script().expect(t, test.defect, test.want) })
 	}
 }
 

@@ -201,12 +201,12 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.truth.Objects["u9"] = &o
 			s.deliver("added", "u9", 10)
 			delete(s.truth.Objects, "u9")
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d := s.last()
 			d.UID, d.Name = "u9", "phantom"
 		}, []string{"I5"}},
 		"UnknownRevision": {func(s *script) {
 			s.deliver("modified", "u2", 14)
-			d := s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d := *s.last()
 			s.sink.Deliveries = slices.Insert(s.sink.Deliveries[:len(s.sink.Deliveries)-1], s.at("u2:deleted"), d)
 			s.rechain()
 		}, []string{"I5"}},
@@ -216,7 +216,7 @@ func TestCheckerFindsDefects(t *testing.T) {
 		"WrongLastBody": {func(s *script) { s.sink.Deliveries[s.at("u2:deleted")].Hash[0]++ }, []string{"I5"}},
 		"PhantomDeletion": {func(s *script) {
 			s.deliver("modified", "u1", 14)
-			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d := s.last()
 			d.Op, d.ID, d.RV, d.BodyRV, d.Replay = opDeleted, "u1:deleted", 30, 30, true
 		}, []string{"I1", "I5"}},
 		"ReplayedDeletion": {func(s *script) {
@@ -281,7 +281,7 @@ func TestCheckerFindsDefects(t *testing.T) {
 		"RewoundToAnOldState": {func(s *script) { s.again("u1:12", 7) }, []string{"I1"}},
 		"RewoundToAnInvention": {func(s *script) {
 			s.again("u1:14", 7)
-			s.sink.Deliveries[len(s.sink.Deliveries)-1].Hash[0]++
+			s.last().Hash[0]++
 		}, []string{"I5"}},
 		"AnnouncedAgain": {func(s *script) {
 			s.bound(opBegin, 25, 7)
@@ -320,20 +320,31 @@ type defect struct {
 func findDefects(t *testing.T, tests map[string]defect) {
 	t.Helper()
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := newScript()
-			test.change(s)
-			violations := check(&s.truth, &s.sink, Limits{Repeats: 3}).violations
-			var got []string
-			for _, v := range violations {
-				got = append(got, v.Invariant)
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("fired %v, want %v: %+v", got, test.want, violations)
-			}
-		})
+		t.Run(name, func(t *testing.T) { newScript().expect(t, test.change, test.want) })
 	}
+}
+
+// expect holds the checker to the invariants that a change of the script breaks.
+func (s *script) expect(t *testing.T, change func(s *script), want []string) {
+	t.Helper()
+	change(s)
+	violations := check(&s.truth, &s.sink, Limits{Repeats: 3}).violations
+	var got []string
+	for _, v := range violations {
+		got = append(got, v.Invariant)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("fired %v, want %v: %+v", got, want, violations)
+	}
+}
+
+// last is the event that was delivered last.
+func (s *script) last() *Delivery { return &s.sink.Deliveries[len(s.sink.Deliveries)-1] }
+
+// follows makes the last event one with a number, after a revision.
+func (s *script) follows(ordinal, prev uint64) {
+	s.last().Ordinal, s.last().PrevRV = ordinal, prev
 }
 
 // again delivers an event once more, on request.
@@ -344,7 +355,7 @@ func (s *script) again(id string, run uint64) {
 
 // run makes the last event part of a run.
 func (s *script) run(run uint64) {
-	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d := s.last()
 	d.Run = run
 	d.ID += fmt.Sprintf(":r%d", run)
 }
@@ -365,7 +376,7 @@ func (s *script) undoAfter(rv uint64) {
 // inEpoch delivers a revision, or another object's end, in a later epoch.
 func (s *script) inEpoch(op, uid string, rv uint64, epoch int) {
 	s.deliver(op, uid, rv)
-	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d := s.last()
 	d.Epoch = epoch
 	d.ID += ":e1"
 }
@@ -373,6 +384,6 @@ func (s *script) inEpoch(op, uid string, rv uint64, epoch int) {
 // ended delivers the deletion of what a restore took back.
 func (s *script) ended(uid string, rv uint64) {
 	s.inEpoch("modified", uid, rv, 1)
-	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d := s.last()
 	d.Op, d.ID, d.HasObject, d.Replay = opDeleted, uid+":deleted:e1", false, true
 }

@@ -201,6 +201,19 @@ func (w *watch) nothing(t *testing.T) {
 	}
 }
 
+// ends waits for the end of the response, which is an error or not.
+func (w *watch) ends(t *testing.T, failed bool) {
+	t.Helper()
+	select {
+	case got, more := <-w.lines:
+		if more || (w.err != nil) != failed {
+			t.Errorf("%q, %v: want the end of the response, an error: %t", got, w.err, failed)
+		}
+	case <-time.After(soon):
+		t.Error("the response does not end")
+	}
+}
+
 func TestPassesOnAtOnce(t *testing.T) {
 	a := newAPI(t, "a")
 	r := newRig(t, a)
@@ -225,14 +238,7 @@ func TestPassesOnAtOnce(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 	close(a.send)
-	select {
-	case got, more := <-w.lines:
-		if more || w.err != nil {
-			t.Errorf("%q, %v: want the end of the response", got, w.err)
-		}
-	case <-time.After(soon):
-		t.Error("the response does not end")
-	}
+	w.ends(t, false)
 }
 
 func TestAnswersHTML(t *testing.T) {
@@ -318,14 +324,7 @@ func TestStuckWatches(t *testing.T) {
 	pass(frame("BOOKMARK", 7), frame("BOOKMARK", 5))
 	r.Behave(gateway.Behavior{})
 	a.send <- frame("DELETED", 8) + "\n"
-	select {
-	case line, more := <-w.lines:
-		if more || w.err == nil {
-			t.Errorf("a watch that has missed an event brings %q, and ends with %v", line, w.err)
-		}
-	case <-time.After(soon):
-		t.Error("a watch that has missed an event does not end")
-	}
+	w.ends(t, true)
 }
 
 // TestServers: requests go to the servers that are routed to, and a page for one
@@ -450,14 +449,7 @@ func TestClosesIdleResponses(t *testing.T) {
 		w.line(t, "one")
 		w.nothing(t)
 	}
-	select {
-	case got, more := <-w.lines:
-		if more || w.err == nil {
-			t.Errorf("%q, %v: want an error", got, w.err)
-		}
-	case <-time.After(soon):
-		t.Error("the idle response stays open")
-	}
+	w.ends(t, true)
 }
 
 func TestClosesIdleConnections(t *testing.T) {
@@ -521,14 +513,7 @@ func TestServerDown(t *testing.T) {
 	w := r.watch(t)
 	a.server.CloseClientConnections()
 	a.server.Close()
-	select {
-	case got, more := <-w.lines:
-		if more || w.err == nil {
-			t.Errorf("%q, %v: want an error, as the response is not whole", got, w.err)
-		}
-	case <-time.After(soon):
-		t.Error("the response stays open")
-	}
+	w.ends(t, true)
 	if got, err := r.get(t.Context(), "/x"); err != nil || got.status != http.StatusBadGateway || !got.isPage() {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/pkg/informer/informertest"
+
+	"github.com/informd/informd/test/e2e"
 )
 
 // dynamicFactory is the type of docs/embedding.md.
@@ -26,12 +28,12 @@ func TestDropIn(t *testing.T) {
 	fake := informertest.New()
 	fake.Put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "one"}, Spec: corev1.PodSpec{NodeName: "n"}})
 	own, err := informer.NewFactory(fake.Config(), informer.Options{})
-	must(t, err)
+	e2e.Must(t, err)
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	var factory dynamicinformer.DynamicSharedInformerFactory = dynamicFactory{own}
 	whole := factory.ForResource(gvr)
 	typed, err := informer.NewSharedIndexInformer(fake.Config(), gvr, &corev1.Pod{}, 0, nil)
-	must(t, err)
+	e2e.Must(t, err)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); typed.Run(stop) }()
 	factory.Start(stop)
@@ -39,7 +41,7 @@ func TestDropIn(t *testing.T) {
 	if !factory.WaitForCacheSync(t.Context().Done())[gvr] {
 		t.Fatal("not synced")
 	}
-	eventually(t, "the typed informer is synced", typed.HasSynced)
+	e2e.Eventually(t, "the typed informer is synced", typed.HasSynced)
 	if _, err := whole.Lister().ByNamespace("a").Get("one"); err != nil {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
 
 // sockets counts the open connections of a configuration.
@@ -70,7 +71,7 @@ func TestBlockedHandlersBesideOthers(t *testing.T) {
 	config := c.RESTConfig()
 	open := sockets(config)
 	factory, err := informer.NewFactory(config, informer.Options{QueueLimit: 1})
-	must(t, err)
+	e2e.Must(t, err)
 	stop, gone := make(chan struct{}), make(chan struct{})
 	end := sync.OnceFunc(func() { close(gone); close(stop); factory.Shutdown() })
 	t.Cleanup(end)
@@ -132,8 +133,8 @@ func TestBlockedHandlersBesideOthers(t *testing.T) {
 	if slices.ContainsFunc(blocked, cache.SharedIndexInformer.HasSynced) {
 		t.Error("an informer is synced, although its queue was full")
 	}
-	eventually(t, "connections are closed or used again", func() bool { return open.Load() <= before+1 })
+	e2e.Eventually(t, "connections are closed or used again", func() bool { return open.Load() <= before+1 })
 	end()
-	eventually(t, "no connection is left", func() bool { return open.Load() == 0 })
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+2 }) // those of the client
+	e2e.Eventually(t, "no connection is left", func() bool { return open.Load() == 0 })
+	e2e.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+2 }) // those of the client
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 	"github.com/informd/informd/test/informer/program"
 )
 
@@ -34,7 +35,7 @@ func TestExamples(t *testing.T) {
 	set, err := api.AppsV1().StatefulSets(namespace).Create(t.Context(), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "set"}, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	e2e.Must(t, err)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: template.Spec}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	if _, err := api.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -55,7 +56,7 @@ func TestExamples(t *testing.T) {
 	} {
 		t.Run(example.name, func(t *testing.T) {
 			out := program.Start(t, c.Kubeconfig(), filepath.Join(programs, example.name), strings.Fields(example.argument)...)
-			eventually(t, "it prints "+example.prints, func() bool { return strings.Contains(out.String(), example.prints) })
+			e2e.Eventually(t, "it prints "+example.prints, func() bool { return strings.Contains(out.String(), example.prints) })
 		})
 	}
 }

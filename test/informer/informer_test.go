@@ -19,22 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
-
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
 
 const (
 	namespace = "default"
@@ -135,7 +127,7 @@ func TestEqualsTheServer(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api := client(t, c.RESTConfig())
 	factory, err := informer.NewFactory(c.RESTConfig(), informer.Options{Namespace: namespace})
-	must(t, err)
+	e2e.Must(t, err)
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	whole, partial := factory.ForResource(gvr), factory.ForMetadata(gvr)
 	full, metadata := &mirror{states: map[string]string{}}, &mirror{states: map[string]string{}}
@@ -149,7 +141,7 @@ func TestEqualsTheServer(t *testing.T) {
 	}
 	reconciled := &mirror{states: map[string]string{}}
 	r, err := informer.NewReconciler(factory, gvr, reconciled.reconcile(whole.Lister()), informer.ReconcilerOptions{Workers: 4})
-	must(t, err)
+	e2e.Must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	end := sync.OnceFunc(func() { cancel(); running.Wait(); factory.Shutdown() })
@@ -169,27 +161,27 @@ func TestEqualsTheServer(t *testing.T) {
 	random := rand.New(rand.NewPCG(18, 1))
 	for n := range 300 {
 		if n == 150 {
-			must(t, c.APIServer(0).Kill())
-			must(t, c.APIServer(0).Start(t.Context()))
+			e2e.Must(t, c.APIServer(0).Kill())
+			e2e.Must(t, c.APIServer(0).Start(t.Context()))
 		}
 		changeOne(t.Context(), t, api, fmt.Sprintf("object-%d", random.IntN(20)), n)
 	}
 
 	list, err := api.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	e2e.Must(t, err)
 	want := map[string]string{}
 	for i := range list.Items {
 		want[namespace+"/"+list.Items[i].Name] = stateOf(&list.Items[i])
 	}
 	for name, of := range map[string]*mirror{"full": full, "metadata": metadata, "reconciler": reconciled} {
-		eventually(t, name+": the mirror has the state of the server", func() bool { return maps.Equal(of.all(), want) })
+		e2e.Eventually(t, name+": the mirror has the state of the server", func() bool { return maps.Equal(of.all(), want) })
 		if len(of.faults) > 0 {
 			t.Errorf("%s: %v", name, of.faults)
 		}
 	}
 	for i := range list.Items {
 		got, err := whole.Lister().ByNamespace(namespace).Get(list.Items[i].Name)
-		must(t, err)
+		e2e.Must(t, err)
 		object, ok := got.(*unstructured.Unstructured)
 		if !ok {
 			t.Fatalf("%T, want an unstructured object", got)
@@ -233,17 +225,9 @@ func changeOne(ctx context.Context, t *testing.T, api *kubernetes.Clientset, nam
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	web, err := rest.HTTPClientFor(config)
-	must(t, err)
+	e2e.Must(t, err)
 	t.Cleanup(web.CloseIdleConnections)
 	set, err := kubernetes.NewForConfigAndClient(config, web)
-	must(t, err)
+	e2e.Must(t, err)
 	return set
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
 
 const configMaps = "/api/v1/namespaces/" + namespace + "/configmaps"
@@ -41,10 +42,10 @@ func (s *server) send(ctx context.Context, t *testing.T, path, accept string) *h
 		path = strings.ReplaceAll(path, "<"+name+">", url.QueryEscape(rv))
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host+path, http.NoBody)
-	must(t, err)
+	e2e.Must(t, err)
 	r.Header.Set("Accept", accept)
 	answer, err := s.client.Do(r)
-	must(t, err)
+	e2e.Must(t, err)
 	return answer
 }
 
@@ -63,7 +64,7 @@ func (s *server) get(t *testing.T, path, accept, name string) []string {
 	answer := s.send(t.Context(), t, path, accept)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	must(t, err)
+	e2e.Must(t, err)
 	var o map[string]any
 	got := []string{fmt.Sprint(path, " ", answer.StatusCode, " ", answer.Header.Get("Content-Type"))}
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -171,26 +172,22 @@ func TestFakeAnswersAsTheServer(t *testing.T) {
 	}
 	config := c.RESTConfig()
 	over, err := rest.HTTPClientFor(config)
-	must(t, err)
+	e2e.Must(t, err)
 	t.Cleanup(over.CloseIdleConnections)
-	must := func(err error) {
-		t.Helper()
-		must(t, err)
-	}
 	genuine := &server{host: config.Host, client: over, marks: map[string]string{}}
 	genuine.put = func(name, value string) {
 		_, err := api.Update(t.Context(), object(name, value), metav1.UpdateOptions{})
 		if err != nil {
 			_, err = api.Create(t.Context(), object(name, value), metav1.CreateOptions{})
 		}
-		must(err)
+		e2e.Must(t, err)
 	}
-	genuine.remove = func(name string) { must(api.Delete(t.Context(), name, metav1.DeleteOptions{})) }
+	genuine.remove = func(name string) { e2e.Must(t, api.Delete(t.Context(), name, metav1.DeleteOptions{})) }
 	genuine.compact = func() { // the watch cache of the API server has older revisions, until it restarts
 		_, err := c.Compact(t.Context())
-		must(err)
-		must(c.APIServer(0).Kill())
-		must(c.APIServer(0).Start(t.Context()))
+		e2e.Must(t, err)
+		e2e.Must(t, c.APIServer(0).Kill())
+		e2e.Must(t, c.APIServer(0).Start(t.Context()))
 	}
 
 	f := informertest.New()

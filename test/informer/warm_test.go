@@ -22,13 +22,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
 
 // programEnv makes the test's binary the program under test: a kubeconfig and a directory.
@@ -144,12 +144,12 @@ func (r *reader) start(t *testing.T, kubeconfig, dir string) (end func(os.Signal
 	r.lines, r.fixed, r.synced = 0, 0, nil
 	r.mu.Unlock()
 	self, err := os.Executable()
-	must(t, err)
+	e2e.Must(t, err)
 	c := exec.CommandContext(context.WithoutCancel(t.Context()), self)
 	c.Env, c.Stderr = append(os.Environ(), programEnv+"="+kubeconfig+"\n"+dir), t.Output()
 	out, err := c.StdoutPipe()
-	must(t, err)
-	must(t, c.Start())
+	e2e.Must(t, err)
+	e2e.Must(t, c.Start())
 	read := make(chan struct{})
 	go func() { defer close(read); r.read(bufio.NewScanner(out)) }()
 	var once sync.Once
@@ -167,7 +167,7 @@ func (r *reader) start(t *testing.T, kubeconfig, dir string) (end func(os.Signal
 // wait waits until the process is synced, and returns its number of objects.
 func (r *reader) wait(t *testing.T) (objects int) {
 	t.Helper()
-	eventually(t, "the process is synced", func() bool {
+	e2e.Eventually(t, "the process is synced", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.synced != nil
@@ -215,12 +215,12 @@ func TestWarmRestarts(t *testing.T) {
 	r.start(t, c.Kubeconfig(), dir)
 	r.wait(t)
 	list, err := api.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	e2e.Must(t, err)
 	want := map[string]string{}
 	for i := range list.Items {
 		want[list.Items[i].Name] = stateOf(&list.Items[i])
 	}
-	eventually(t, "the lines lead to the state of the server", func() bool { return maps.Equal(r.all(), want) })
+	e2e.Eventually(t, "the lines lead to the state of the server", func() bool { return maps.Equal(r.all(), want) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fixed > 0 {
@@ -235,35 +235,9 @@ func createMany(t *testing.T, c *cluster.Cluster, n int) {
 	config.QPS = -1
 	api := client(t, config)
 	content := map[string]string{"content": strings.Repeat("configuration = \"value\"\n", 30)}
-	names := make(chan int)
-	failed := make(chan error, 8)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for i := range names {
-				if err := create(t.Context(), api, i, content); err != nil {
-					failed <- err
-					return
-				}
-			}
-		})
-	}
-	for i := range n {
-		select {
-		case names <- i:
-		case err := <-failed:
-			t.Fatal(err)
-		}
-	}
-	close(names)
-	all.Wait()
-	if len(failed) > 0 {
-		t.Fatal(<-failed)
-	}
-}
-
-func create(ctx context.Context, api *kubernetes.Clientset, i int, content map[string]string) error {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("fixed-%d", i)}, Data: content}
-	_, err := api.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
-	return err
+	e2e.InParallel(t, n, func(ctx context.Context, i int) error {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("fixed-%d", i)}, Data: content}
+		_, err := api.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{})
+		return err
+	})
 }

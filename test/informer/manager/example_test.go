@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 	"github.com/informd/informd/test/informer/program"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestExample(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	must(t, err)
+	e2e.Must(t, err)
 	path := filepath.Join(t.TempDir(), "manager")
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../examples/manager", "-trimpath", "-o", path, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
@@ -37,11 +38,11 @@ func TestExample(t *testing.T) {
 		Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod},
 	}
 	create(t, api, set)
-	eventually(t, "the program counts no Pods", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=0") })
+	e2e.Eventually(t, "the program counts no Pods", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=0") })
 	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: pod.Spec}
-	must(t, controllerutil.SetControllerReference(set, owned, api.Scheme()))
+	e2e.Must(t, controllerutil.SetControllerReference(set, owned, api.Scheme()))
 	create(t, api, owned)
-	eventually(t, "the program counts the Pod", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=1") })
+	e2e.Eventually(t, "the program counts the Pod", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=1") })
 	if err := out.End(); err != nil {
 		t.Errorf("the program ended with %v", err)
 	}

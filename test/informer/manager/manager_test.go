@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,9 +26,8 @@ import (
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
-
-const patience = 60 * time.Second // for what takes a moment, on a busy machine
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -64,10 +62,10 @@ func manage(t *testing.T, cfg *rest.Config, name string, create newInformer) *sa
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache:      cache.Options{NewInformer: create, DefaultNamespaces: map[string]cache.Config{name + "-a": {}, name + "-b": {}}},
 	})
-	must(t, err)
+	e2e.Must(t, err)
 	s := &sample{Client: m.GetClient(), states: map[string]string{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	must(t, s.setUp(ctx, m))
+	e2e.Must(t, s.setUp(ctx, m))
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := m.Start(ctx); err != nil {
@@ -83,7 +81,7 @@ func manage(t *testing.T, cfg *rest.Config, name string, create newInformer) *sa
 func TestSameController(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	must(t, err)
+	e2e.Must(t, err)
 	var worlds []*world
 	for _, name := range []string{"stock", "informd"} {
 		for _, suffix := range []string{"a", "b", "other"} {
@@ -98,8 +96,8 @@ func TestSameController(t *testing.T) {
 	steps := []func(*world, *testing.T){(*world).begin, (*world).change, (*world).changeAgain}
 	for n, step := range steps {
 		if n > 0 {
-			must(t, c.APIServer(0).Kill())
-			must(t, c.APIServer(0).Start(t.Context()))
+			e2e.Must(t, c.APIServer(0).Kill())
+			e2e.Must(t, c.APIServer(0).Start(t.Context()))
 		}
 		for _, w := range worlds {
 			step(w, t)
@@ -114,13 +112,5 @@ func TestSameController(t *testing.T) {
 
 func create(t *testing.T, api client.Client, o client.Object) {
 	t.Helper()
-	must(t, api.Create(t.Context(), o))
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	e2e.Must(t, api.Create(t.Context(), o))
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/e2e"
 )
 
 // variants are settings of controller-runtime's cache.
@@ -49,7 +50,7 @@ func variants() map[string]cache.Options {
 func TestSameReads(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api, err := client.New(c.RESTConfig(), client.Options{})
-	must(t, err)
+	e2e.Must(t, err)
 	for _, namespace := range []string{"a", "b"} {
 		create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		for n, name := range []string{"one", "two", "three"} {
@@ -78,7 +79,7 @@ func start(t *testing.T, cfg *rest.Config, options cache.Options, create newInfo
 	t.Helper()
 	options.NewInformer = create
 	c, err := cache.New(cfg, options)
-	must(t, err)
+	e2e.Must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -111,9 +112,9 @@ func compare(t *testing.T, api client.Client, name string, both [2]reader, resyn
 		api.Patch(t.Context(), two, client.RawPatch(types.MergePatchType, []byte(`{"data":{"more":"`+name+`"}}`))),
 		api.Delete(t.Context(), two), api.Create(t.Context(), object("b", "two", 1)),
 	}
-	must(t, errors.Join(steps...))
+	e2e.Must(t, errors.Join(steps...))
 	for n := range both {
-		eventually(t, name+": the handler has all calls", func() bool { return calls[n].complete(resync) })
+		e2e.Eventually(t, name+": the handler has all calls", func() bool { return calls[n].complete(resync) })
 	}
 	if diff := gocmp.Diff(calls[0].sorted(), calls[1].sorted()); diff != "" {
 		t.Errorf("%s: calls, -stock +informd:\n%s", name, diff)
@@ -124,7 +125,7 @@ func compare(t *testing.T, api client.Client, name string, both [2]reader, resyn
 		}
 	}
 	for _, r := range both {
-		must(t, r.RemoveInformer(t.Context(), r.example()))
+		e2e.Must(t, r.RemoveInformer(t.Context(), r.example()))
 	}
 }
 
@@ -173,7 +174,7 @@ func (r reader) list(t *testing.T, namespace string) map[string]runtime.Object {
 		}
 		return nil
 	})
-	must(t, err)
+	e2e.Must(t, err)
 	return result
 }
 
@@ -181,11 +182,11 @@ func (r reader) list(t *testing.T, namespace string) map[string]runtime.Object {
 func (r reader) handle(t *testing.T) *calls {
 	t.Helper()
 	i, err := r.GetInformer(t.Context(), r.example())
-	must(t, err)
+	e2e.Must(t, err)
 	c := &calls{}
 	handle, err := i.AddEventHandler(c)
-	must(t, err)
-	eventually(t, "the handler is synced", handle.HasSynced)
+	e2e.Must(t, err)
+	e2e.Eventually(t, "the handler is synced", handle.HasSynced)
 	return c
 }
 

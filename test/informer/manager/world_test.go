@@ -15,15 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+	"github.com/informd/informd/test/e2e"
+)
 
 // app is what the test wants of a ConfigMap.
 type app struct{ replicas, template string }
@@ -61,24 +55,19 @@ func (w *world) change(t *testing.T) {
 	w.remove(t, "b/app-2")
 	w.remove(t, "b/app-3")
 	w.drift(t, "a/app-4")
-	w.must(t, w.api.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: w.meta("b/app-5")}))
+	e2e.Must(t, w.api.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: w.meta("b/app-5")}))
 }
 
 // changeAgain creates a deleted app again, among others.
 func (w *world) changeAgain(t *testing.T) {
-	eventually(t, "the app has no finalizer", func() bool {
+	e2e.Eventually(t, "the app has no finalizer", func() bool {
 		return apierrors.IsNotFound(w.api.Get(t.Context(), w.key("b/app-2"), &corev1.ConfigMap{}))
 	})
 	w.apply(t, "b/app-2", app{"3", "template-1"})
 	w.apply(t, "b/new", app{"1", "missing"})
 	w.template(t, "b/template-1", "v3")
 	w.drift(t, "b/app-7")
-	w.must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: w.meta("a/app-6")}))
-}
-
-func (*world) must(t *testing.T, err error) {
-	t.Helper()
-	must(t, err)
+	e2e.Must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: w.meta("a/app-6")}))
 }
 
 func (w *world) key(key string) types.NamespacedName {
@@ -94,14 +83,14 @@ func (w *world) template(t *testing.T, key, image string) {
 		o.Data = map[string][]byte{"image": []byte(image)}
 		return nil
 	})
-	w.must(t, err)
+	e2e.Must(t, err)
 	w.images[key] = image
 }
 
 // apply creates or updates the ConfigMap of an app.
 func (w *world) apply(t *testing.T, key string, a app) {
 	t.Helper()
-	eventually(t, "no conflict with the controller", func() bool {
+	e2e.Eventually(t, "no conflict with the controller", func() bool {
 		o := &corev1.ConfigMap{ObjectMeta: w.meta(key)}
 		_, err := ctrl.CreateOrUpdate(t.Context(), w.api, o, func() error {
 			o.Labels = map[string]string{"app": "true"}
@@ -118,14 +107,14 @@ func (w *world) apply(t *testing.T, key string, a app) {
 // remove deletes the ConfigMap of an app, which the finalizer keeps for a moment.
 func (w *world) remove(t *testing.T, key string) {
 	t.Helper()
-	w.must(t, w.api.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: w.meta(key)}))
+	e2e.Must(t, w.api.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: w.meta(key)}))
 	w.apps[key] = app{}
 }
 
 // drift changes the Deployment of an app, which the controller corrects.
 func (w *world) drift(t *testing.T, key string) {
 	t.Helper()
-	w.must(t, w.api.Patch(t.Context(), &appsv1.Deployment{ObjectMeta: w.meta(key)}, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":77}}`))))
+	e2e.Must(t, w.api.Patch(t.Context(), &appsv1.Deployment{ObjectMeta: w.meta(key)}, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":77}}`))))
 }
 
 // settle waits until the controller's states and the objects of the cluster are those wanted.
@@ -148,7 +137,7 @@ func (w *world) settle(t *testing.T) {
 			t.Logf("%s: states, -want +got:\n%s\nobjects, -want +got:\n%s", w.name, gocmp.Diff(states, got), gocmp.Diff(objects, found))
 		}
 	}()
-	eventually(t, w.name+": the states and objects are those wanted", func() bool {
+	e2e.Eventually(t, w.name+": the states and objects are those wanted", func() bool {
 		got, found = w.sample.all(), w.objects(t)
 		return maps.Equal(got, states) && maps.Equal(found, objects)
 	})
@@ -164,8 +153,8 @@ func (w *world) objects(t *testing.T) map[string]string {
 	for _, namespace := range []string{"a", "b", "other"} {
 		var deployments appsv1.DeploymentList
 		var owners corev1.ConfigMapList
-		w.must(t, w.api.List(t.Context(), &deployments, client.InNamespace(w.name+"-"+namespace)))
-		w.must(t, w.api.List(t.Context(), &owners, client.InNamespace(w.name+"-"+namespace)))
+		e2e.Must(t, w.api.List(t.Context(), &deployments, client.InNamespace(w.name+"-"+namespace)))
+		e2e.Must(t, w.api.List(t.Context(), &owners, client.InNamespace(w.name+"-"+namespace)))
 		uids := map[string]types.UID{}
 		for _, o := range owners.Items {
 			uids[o.Name] = o.UID

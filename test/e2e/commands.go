@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -130,7 +131,14 @@ func (d *Informd) CheckAllowed() {
 // Reload asks for a reload and returns the answer's status.
 func (d *Informd) Reload() int {
 	d.T.Helper()
-	request, err := http.NewRequestWithContext(d.T.Context(), http.MethodPost, "http://informd/reload", nil)
+	_, status := d.Ask(http.MethodPost, "/reload")
+	return status
+}
+
+// Ask sends a request over the admin socket.
+func (d *Informd) Ask(method, path string) (body []byte, status int) {
+	d.T.Helper()
+	request, err := http.NewRequestWithContext(d.T.Context(), method, "http://informd"+path, nil)
 	Must(d.T, err)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", d.Socket())
@@ -139,5 +147,7 @@ func (d *Informd) Reload() int {
 	response, err := client.Do(request)
 	Must(d.T, err)
 	defer response.Body.Close()
-	return response.StatusCode
+	body, err = io.ReadAll(response.Body)
+	Must(d.T, err)
+	return body, response.StatusCode
 }

@@ -23,7 +23,7 @@ func NewPairWith(t *testing.T, objects int, sinks ...string) *Pair {
 	s := r.Setup(LogJournal + LongHistory)
 	if objects > 0 {
 		targets = 100
-		s.Resources += "\n" + storeAccounts(t, r.Cluster, objects, targets)
+		s.Resources += "\n" + StoreAccounts(t, r.Cluster, objects, targets)
 	}
 	s.Replicas = fmt.Sprintf("duration: %s", PairDuration)
 	s.Sinks = strings.Join(append(sinks, s.Sinks), "\n")

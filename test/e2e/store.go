@@ -57,6 +57,18 @@ func CreateNamespace(t *testing.T, client dynamic.Interface, name string) {
 	}
 }
 
+// CreateConfigMap creates a ConfigMap.
+func CreateConfigMap(t *testing.T, client dynamic.ResourceInterface, name string, data map[string]any) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	o.SetName(name)
+	if data != nil {
+		o.Object["data"] = data
+	}
+	_, err := client.Create(t.Context(), o, metav1.CreateOptions{})
+	Must(t, err)
+}
+
 // Noise is bytes that cannot be compressed.
 func Noise(n int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -67,9 +79,9 @@ func Noise(n int) []byte {
 	return b
 }
 
-// storeAccounts puts ServiceAccounts of 1 KB into etcd, in a number of namespaces, and returns the entry that watches
+// StoreAccounts puts ServiceAccounts of 1 KB into etcd, in a number of namespaces, and returns the entry that watches
 // each namespace with a target of its own.
-func storeAccounts(t *testing.T, c *cluster.Cluster, objects, namespaces int) (entry string) {
+func StoreAccounts(t *testing.T, c *cluster.Cluster, objects, namespaces int) (entry string) {
 	t.Helper()
 	put, names := Directly(t, c), make([]string, namespaces)
 	metadata := func(name, namespace string) map[string]any {

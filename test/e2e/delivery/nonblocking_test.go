@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -25,13 +23,7 @@ func TestNonBlockingStdout(t *testing.T) {
 	const objects = 120
 	maps := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	for i := range objects {
-		o := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprintf("large-%d", i)},
-			"data": map[string]any{"text": strings.Repeat("x", 9<<10)},
-		}}
-		if _, err := maps.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.CreateConfigMap(t, maps, fmt.Sprintf("large-%d", i), map[string]any{"text": strings.Repeat("x", 9<<10)})
 	}
 	var fds [2]int
 	e2e.Must(t, unix.Pipe(fds[:]))

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -127,39 +125,11 @@ type kept struct {
 	Events           []e2e.Record
 }
 
-// ask sends a request over the admin socket.
-func ask(d *e2e.Informd, path string) (body []byte, err error) {
-	client := &http.Client{Timeout: e2e.Patience, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", d.Socket())
-		},
-		DisableKeepAlives: true,
-	}}
-	request, err := http.NewRequestWithContext(d.T.Context(), http.MethodGet, "http://informd"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	body, err = io.ReadAll(answer.Body)
-	if answer.StatusCode != http.StatusOK {
-		err = errors.Join(err, fmt.Errorf("%s: %s", answer.Status, body))
-	}
-	return body, err
-}
-
-func history(d *e2e.Informd, object string) kept {
+func history(d *e2e.Informd, object string) (k kept) {
 	d.T.Helper()
-	var k kept
-	body, err := ask(d, "/history?object="+url.QueryEscape(object))
-	if err == nil {
-		err = json.Unmarshal(body, &k)
-	}
-	if err != nil {
-		d.T.Fatalf("history of %s: %v", object, err)
+	body, status := d.Ask(http.MethodGet, "/history?object="+url.QueryEscape(object))
+	if err := json.Unmarshal(body, &k); err != nil || status != http.StatusOK {
+		d.T.Fatalf("history of %s: %d %s: %v", object, status, body, err)
 	}
 	return k
 }
@@ -301,13 +271,10 @@ func TestHistoryCommands(t *testing.T) {
 	d.Start()
 	d.WaitForSync(1)
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"k": "before"}}}
-	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"k":"a\u001b[31mfter"}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.CreateConfigMap(t, maps, "a", map[string]any{"k": "before"})
+	patch := []byte(`{"data":{"k":"a\u001b[31mfter"}}`)
+	_, err := maps.Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{})
+	e2e.Must(t, err)
 	e2e.Eventually(t, "both events", func() bool { return e2e.Count(d.Records(), "modified") == 1 })
 	look := func(when string) {
 		t.Helper()
@@ -320,15 +287,10 @@ func TestHistoryCommands(t *testing.T) {
 		}
 	}
 	large := strings.Repeat("x", 1_000_000)
-	object.SetName("large")
-	for n, k := range []string{"first", "second", "third"} {
-		object.Object["data"] = map[string]any{"k": k, "large": large}
-		var err error
-		if n == 0 {
-			_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
-		} else {
-			_, err = maps.Update(t.Context(), object, metav1.UpdateOptions{})
-		}
+	e2e.CreateConfigMap(t, maps, "large", map[string]any{"k": "first", "large": large})
+	for _, k := range []string{"second", "third"} {
+		patch := fmt.Appendf(nil, `{"data":{"k":%q}}`, k)
+		_, err := maps.Patch(t.Context(), "large", types.MergePatchType, patch, metav1.PatchOptions{})
 		e2e.Must(t, err)
 	}
 	e2e.Eventually(t, "the large events", func() bool { return e2e.Count(d.Records(), "modified") == 3 })

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/informd/informd/test/e2e"
 )
 
@@ -31,10 +28,7 @@ func TestFollowerShowsObjects(t *testing.T) {
 	n := 0
 	e2e.Eventually(t, "the tail shows an event", func() bool {
 		n++
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("shown-", n)}}}
-		if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.CreateConfigMap(t, configMaps, fmt.Sprint("shown-", n), nil)
 		return strings.Contains(out.String(), "shown-")
 	})
 	e2e.Must(t, tail.Process.Signal(os.Interrupt))

@@ -21,62 +21,35 @@ import (
 	"github.com/informd/informd/test/e2e"
 )
 
-// manifests are objects of 24 built-in kinds, and of a custom one.
+// manifests are objects of 24 built-in kinds, and of a custom one, one a line.
 const manifests = `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {l: "1"}}, data: {k: v}, binaryData: {b: AAE=}}
----
 {apiVersion: v1, kind: Secret, metadata: {name: a}, type: Opaque, data: {password: Y2FuYXJ5LXZhbHVl}}
----
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, automountServiceAccountToken: false}
----
 {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, selector: {app: a}, ports: [{port: 80, targetPort: 8080}]}}
----
 {apiVersion: v1, kind: Service, metadata: {name: headless}, spec: {clusterIP: None, selector: {app: a}, ports: [{port: 80}]}}
----
 {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeName: gone, containers: [{name: c, image: "example.com/c:1"}]}}
----
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {volumeName: gone, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
----
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /tmp/a}, claimRef: {namespace: default, name: a, uid: gone}}}
----
 {apiVersion: v1, kind: LimitRange, metadata: {name: a}, spec: {limits: [{type: Container, max: {cpu: "4"}}]}}
----
 {apiVersion: v1, kind: ResourceQuota, metadata: {name: a}, spec: {hard: {secrets: "100"}}}
----
 {apiVersion: v1, kind: ReplicationController, metadata: {name: a}, spec: {replicas: 0, selector: {app: r}, template: {metadata: {labels: {app: r}}, spec: {containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, annotations: {deployment.kubernetes.io/revision: "4"}}, spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {serviceName: a, selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: a, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: gone, uid: gone, controller: true}]}, spec: {selector: {matchLabels: {app: s}}, template: {metadata: {labels: {app: s}}, spec: {containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "example.com/c:1"}]}}}}
----
 {apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {schedule: "0 * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "example.com/c:1"}]}}}}}}
----
 {apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}}
----
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a}, spec: {podSelector: {}, policyTypes: [Ingress]}}
----
 {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}
----
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: a}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: a}, subjects: [{kind: ServiceAccount, name: a, namespace: default}]}
----
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}
----
 {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a}, provisioner: example.com/p}
----
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 7}
----
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: a}, spec: {minAvailable: 1, selector: {matchLabels: {app: a}}}}
----
 {apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: a}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, maxReplicas: 3}}
----
 {apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}, spec: {holderIdentity: someone}}
----
 {apiVersion: e2e.example.com/v1, kind: Gadget, metadata: {name: a, finalizers: [example.com/stays]}, spec: {n: 1, zero: 1.5}}
 `
 
@@ -89,7 +62,7 @@ func TestUndelete(t *testing.T) {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(c.RESTConfig())))
 	resources := make(map[string]bool)
 	var objects []*unstructured.Unstructured
-	for text := range strings.SplitSeq(manifests, "---\n") {
+	for text := range strings.Lines(strings.TrimSpace(manifests)) {
 		object := new(unstructured.Unstructured)
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			t.Fatalf("%v: %s", err, text)

@@ -1,7 +1,6 @@
 package measured_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -29,9 +28,9 @@ func TestRestartWithManyObjects(t *testing.T) {
 	objects := e2e.Number(t, "E2E_OBJECTS", 100_000)
 	c := cluster.Start(t, cluster.Options{})
 	began := time.Now()
-	storeConfigMaps(t, c, objects)
+	entry := e2e.StoreAccounts(t, c, objects, 1)
 	t.Logf("%d objects created in %.1f s", objects, time.Since(began).Seconds())
-	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Resources: "- {resource: configmaps, namespaces: [many]}", Journal: e2e.LogJournal})
+	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Resources: entry, Journal: e2e.LogJournal})
 	began = time.Now()
 	d.Start()
 	d.WaitForDelivery(objects + 2) // and the bounds of the snapshot
@@ -68,7 +67,10 @@ func TestRestartWithManyObjects(t *testing.T) {
 		t.Errorf("live after %v at best, want at most %v", best, liveAgain)
 	}
 
-	w := e2e.NewWriter(dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), manyKind(), e2e.NewLedger(), 1)
+	w := e2e.NewWriter(dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig())), e2e.Kind{
+		GVR: schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}, Kind: "ServiceAccount", Namespace: "many-0",
+		Fields: func(int) map[string]any { return map[string]any{} },
+	}, e2e.NewLedger(), 1)
 	before := endOfFile(d)
 	e2e.Must(t, w.Create(t.Context(), "one-more"))
 	e2e.Eventually(t, "one more", func() bool { return endOfFile(d) != before })
@@ -76,33 +78,6 @@ func TestRestartWithManyObjects(t *testing.T) {
 	if after := endOfFile(d); after.size-before.size > 2048 {
 		t.Errorf("the file grew by %d bytes for one event", after.size-before.size)
 	}
-}
-
-func manyKind() e2e.Kind {
-	k := e2e.ConfigMapKind()
-	k.Namespace = "many"
-	return k
-}
-
-// storeConfigMaps puts objects of 1 KB into etcd.
-func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
-	t.Helper()
-	put := e2e.Directly(t, c)
-	content := strings.Repeat("configuration = \"value\"\n", 30)
-	created := time.Now().UTC().Format(time.RFC3339)
-	metadata := func(name string) map[string]any {
-		return map[string]any{"name": name, "uid": uuid.NewUUID(), "creationTimestamp": created}
-	}
-	namespace := map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata("many"), "spec": map[string]any{}, "status": map[string]any{"phase": "Active"}}
-	e2e.Must(t, put(t.Context(), "/registry/namespaces/many", namespace))
-	e2e.InParallel(t, n, func(ctx context.Context, i int) error {
-		name := fmt.Sprintf("object-%d", i)
-		m := metadata(name)
-		m["namespace"] = "many"
-		return put(ctx, "/registry/configmaps/many/"+name, map[string]any{
-			"kind": "ConfigMap", "apiVersion": "v1", "metadata": m, "data": map[string]any{"content": content},
-		})
-	})
 }
 
 // fileEnd is where the file sink stands, over all of its files.

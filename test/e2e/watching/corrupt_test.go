@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -26,9 +23,9 @@ func TestUnreadableObject(t *testing.T) {
 	t.Parallel() // it waits for minutes
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(e2e.Fast(c.RESTConfig()))
-	configMaps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	configMaps := client.Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	for _, name := range []string{"broken", "same"} {
-		create(t, configMaps, name)
+		e2e.CreateConfigMap(t, configMaps, name, nil)
 	}
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: c.Kubeconfig(), Resources: "- {resource: configmaps, namespaces: [default]}"})
 	d.Start()
@@ -38,7 +35,7 @@ func TestUnreadableObject(t *testing.T) {
 	e2e.Must(t, c.Put(t.Context(), key, "garbage"))
 	<-time.After(5 * time.Second) // as long as the repair takes
 	e2e.Must(t, c.Delete(t.Context(), key))
-	create(t, configMaps, "later")
+	e2e.CreateConfigMap(t, configMaps, "later", nil)
 	there := func(name string) bool {
 		_, ok := stateOf(d.Records(), true)["core/configmaps/"+name]
 		return ok
@@ -50,14 +47,6 @@ func TestUnreadableObject(t *testing.T) {
 		t.Fatalf("after %v: broken %t, later %t, same %t", time.Since(began), there("broken"), there("later"), there("same"))
 	}
 	t.Logf("complete after %v", time.Since(began))
-	create(t, configMaps, "live")
+	e2e.CreateConfigMap(t, configMaps, "live", nil)
 	e2e.Eventually(t, "a live event", func() bool { return there("live") })
-}
-
-func create(t *testing.T, client dynamic.ResourceInterface, name string) {
-	t.Helper()
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
-	if _, err := client.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -21,13 +20,6 @@ import (
 func TestEmitWhen(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
-	create := func(name string) {
-		t.Helper()
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
-		if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	set := func(key, value string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, key, value)
@@ -47,7 +39,7 @@ func TestEmitWhen(t *testing.T) {
 		t.Helper()
 		marks++
 		mark := fmt.Sprint("mark-", marks)
-		create(mark)
+		e2e.CreateConfigMap(t, maps, mark, nil)
 		marked := func(r e2e.Record) bool { return r.Name == mark }
 		e2e.Eventually(t, mark, func() bool {
 			return slices.ContainsFunc(d.Records(), marked) && slices.ContainsFunc(out.Read(t, path), marked)
@@ -65,7 +57,7 @@ func TestEmitWhen(t *testing.T) {
 			t.Errorf("at %s all of %d changes and %d of sizes have come, want %d and %d", mark, a, s, all, sizes)
 		}
 	}
-	create("x")
+	e2e.CreateConfigMap(t, maps, "x", nil)
 	d.Start()
 	d.WaitForLive(1)
 	set("color", "red")

@@ -101,16 +101,8 @@ func watchOneName(t *testing.T, c *cluster.Cluster, client dynamic.Interface, us
 	e2e.Must(t, err)
 	own := dynamic.NewForConfigOrDie(e2e.Fast(account.RESTConfig())).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	configMaps := client.Resource(e2e.ConfigMapKind().GVR).Namespace("default")
-	write := func(names ...string) {
-		for _, name := range names {
-			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-			object.SetName(name)
-			if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	write(name, name+"-other")
+	e2e.CreateConfigMap(t, configMaps, name, nil)
+	e2e.CreateConfigMap(t, configMaps, name+"-other", nil)
 	d := e2e.NewInformd(t, e2e.Setup{Kubeconfig: account.Kubeconfig(), Resources: fmt.Sprintf(`
 		- {resource: configmaps, namespaces: [default], fieldSelector: "metadata.name=%[1]s"}
 		- {resource: secrets, namespaces: [default], fieldSelector: "metadata.name=%[1]s"}`, name)})
@@ -127,7 +119,7 @@ func watchOneName(t *testing.T, c *cluster.Cluster, client dynamic.Interface, us
 		}
 		e2e.Must(t, configMaps.Delete(t.Context(), changed, metav1.DeleteOptions{}))
 	}
-	write(name)
+	e2e.CreateConfigMap(t, configMaps, name, nil)
 	awaitStories(d, map[string]string{"configmaps " + name: "snapshot modified deleted added"})
 	checkReady(d, "core/configmaps@default", "core/secrets@default")
 	if _, err := own.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name + "-other"}); !apierrors.IsForbidden(err) {

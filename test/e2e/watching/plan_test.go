@@ -96,11 +96,7 @@ func TestPlan(t *testing.T) {
 // cover, before and after the permission to list these.
 func checkFiltered(d *e2e.Informd, s e2e.Setup, client dynamic.Interface, user string, objects uint64) {
 	d.T.Helper()
-	elsewhere := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "elsewhere"}}}
-	configMaps := client.Resource(e2e.ConfigMapKind().GVR)
-	if _, err := configMaps.Namespace("kube-public").Create(d.T.Context(), elsewhere, metav1.CreateOptions{}); err != nil {
-		d.T.Fatal(err)
-	}
+	e2e.CreateConfigMap(d.T, client.Resource(e2e.ConfigMapKind().GVR).Namespace("kube-public"), "elsewhere", nil)
 	check := func(exits int, state string, matching, objects uint64, missing ...string) {
 		d.T.Helper()
 		plan, _ := d.Plan(exits)

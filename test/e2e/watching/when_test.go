@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -22,15 +21,7 @@ func TestWhen(t *testing.T) {
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	write := func(name, color string) {
 		t.Helper()
-		object := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"color": color},
-		}}
-		if color == "" {
-			unstructured.RemoveNestedField(object.Object, "data")
-		}
-		if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.CreateConfigMap(t, maps, name, map[string]any{"color": color})
 	}
 	remove := func(name string) {
 		t.Helper()
@@ -49,7 +40,7 @@ func TestWhen(t *testing.T) {
 	d.WaitForLive(1)
 	write("red", "red")
 	write("blue", "blue")
-	write("none", "")
+	e2e.CreateConfigMap(t, maps, "none", nil)
 	remove("blue")
 	var out e2e.EventFile
 	got := func() []string {

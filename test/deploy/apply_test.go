@@ -23,9 +23,9 @@ func TestApply(t *testing.T) {
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
 		s.Define(t, kind)
 	}
-	apply := func(name string, make func(t *testing.T) release) {
+	apply := func(name string, rendered func(t *testing.T) release) {
 		t.Run(name, func(t *testing.T) {
-			r := make(t)
+			r := rendered(t)
 			s.Apply(t, r.objects)
 			for _, w := range workloads(r) {
 				s.CreatePod(t, r.namespace, w.name, &w.template, w.claims)

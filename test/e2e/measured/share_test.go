@@ -72,10 +72,8 @@ func TestBacklogStopsNobody(t *testing.T) {
 	for n := range shareBefore { // history that every sink has read makes room
 		writeLarge(n)
 	}
-	d.WaitForLive(shareTenants + 1)
-	if got, want := perNamespace(hook.Events(0), greedy), (perTenant{greedy: shareBefore * shareObjects}); got != want {
-		t.Errorf("while every sink keeps up, the webhook has %+v, want %+v", got, want)
-	}
+	before := perTenant{greedy: shareBefore * shareObjects}
+	e2e.Eventually(t, "all of it at the webhook", func() bool { return perNamespace(hook.Events(0), greedy) == before })
 	hook.Set(func(e2e.Record) int { return http.StatusServiceUnavailable })
 	var slowest time.Duration
 	pace := time.NewTicker(time.Duration(e2e.Number(t, "E2E_OUTAGE_SECONDS", 15)) * time.Second / shareRounds)

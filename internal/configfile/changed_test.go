@@ -26,15 +26,8 @@ func TestChangedOfRemovedFields(t *testing.T) {
 		"redacted, it shows": {"{resource: pods, redact: [status], emitWhen: {changed: [status]}}", "{}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: out, type: stdout, match: [" + tt.match + "]}]\n")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := ""
-			if len(c.Warnings) > 0 {
-				got = c.Warnings.Error()
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			c := mustParse(t, "cluster: c\nresources: ["+tt.resources+"]\nsinks: [{name: out, type: stdout, match: ["+tt.match+"]}]\n")
+			if diff := cmp.Diff(tt.want, warnings(c)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/drivers"
 )
 
 // The fake sink types have the keys that the real ones are documented with, so
@@ -144,4 +145,17 @@ func mustParse(t *testing.T, body string) *config.Config {
 		t.Fatalf("Parse: %v", err)
 	}
 	return c
+}
+
+// parseWith parses with the real drivers.
+func parseWith(body string) (*config.Config, error) {
+	return configfile.Parse("config.yaml", []byte(body), drivers.All())
+}
+
+// warnings are those of a config.
+func warnings(c *config.Config) string {
+	if len(c.Warnings) == 0 {
+		return ""
+	}
+	return c.Warnings.Error()
 }

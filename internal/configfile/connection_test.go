@@ -6,13 +6,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
 	"github.com/informd/informd/pkg/sink/nats"
 )
 
-const connectionBase = "cluster: c\nresources: [{resource: pods}]\nsinks:\n  - name: bus\n    type: nats\n"
+// natsConfig reads a config with a sink that has this key, as a block.
+func natsConfig(t *testing.T, key string) *nats.Config {
+	t.Helper()
+	c, err := parseWith("cluster: c\nresources: [{resource: pods}]\nsinks:\n  - name: bus\n    type: nats\n    " + key + "\n")
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	options, ok := c.Sinks[0].Options.(*nats.Config)
+	if !ok {
+		t.Fatalf("the options are a %T", c.Sinks[0].Options)
+	}
+	return options
+}
 
 // TestServers: a list of addresses, or one as text, also from variables.
 func TestServers(t *testing.T) {
@@ -27,16 +38,7 @@ func TestServers(t *testing.T) {
 		"['nats://127.0.0.1:1', '${env:TEST_SERVERS}']":           {"nats://127.0.0.1:1", "nats://127.0.0.1:2", "nats://127.0.0.1:3"},
 		"\n      - nats://127.0.0.1:1\n      - tls://nats:4222\n": {"nats://127.0.0.1:1", "tls://nats:4222"},
 	} {
-		c, err := parseWith(connectionBase + "    servers: " + value + "\n")
-		if err != nil {
-			t.Errorf("servers: %s: %v", value, err)
-			continue
-		}
-		options, ok := c.Sinks[0].Options.(*nats.Config)
-		if !ok {
-			t.Fatalf("the options are a %T", c.Sinks[0].Options)
-		}
-		if diff := cmp.Diff(want, options.Servers.Reveal()); diff != "" {
+		if diff := cmp.Diff(want, natsConfig(t, "servers: "+value).Servers.Reveal()); diff != "" {
 			t.Errorf("servers: %s (-want +got):\n%s", value, diff)
 		}
 	}
@@ -84,29 +86,14 @@ func TestCreate(t *testing.T) {
 		"{historyPerObject: 0}":       {},
 		"\n      historyPerObject: 1": {HistoryPerObject: 1},
 	} {
-		body := "cluster: c\nresources: [{resource: pods}]\nsinks:\n  - name: bus\n    type: nats\n    servers: nats://127.0.0.1:4222\n    create: " + value + "\n"
-		c, err := configfile.Parse("config.yaml", []byte(body), drivers.All())
-		if err != nil {
-			t.Errorf("create: %s: %v", value, err)
-			continue
-		}
-		options, ok := c.Sinks[0].Options.(*nats.Config)
-		if !ok {
-			t.Fatalf("the options are a %T", c.Sinks[0].Options)
-		}
-		if diff := cmp.Diff(want, options.Create); diff != "" {
+		if diff := cmp.Diff(want, natsConfig(t, "servers: nats://127.0.0.1:4222\n    create: "+value).Create); diff != "" {
 			t.Errorf("create: %s (-want +got):\n%s", value, diff)
 		}
 	}
-	_, err := configfile.Parse("config.yaml", []byte("cluster: c\nresources: [{resource: pods}]\nsinks: [{name: bus, type: nats, servers: nats://127.0.0.1, create: never}]\n"), drivers.All())
+	_, err := parseWith("cluster: c\nresources: [{resource: pods}]\nsinks: [{name: bus, type: nats, servers: nats://127.0.0.1, create: never}]\n")
 	if !strings.Contains(text(err), "sinks[0].create: must be true, false or a mapping with the keys historyPerObject, maxAge, maxBytes, replicas, not text") {
 		t.Errorf("create: never: %v", err)
 	}
-}
-
-// parseWith parses with the real drivers.
-func parseWith(body string) (*config.Config, error) {
-	return configfile.Parse("config.yaml", []byte(body), drivers.All())
 }
 
 // TestCoreInMatch: "core" is the core group for every check of a match.

@@ -33,8 +33,8 @@ func TestWhenAboutCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: out, type: stdout, match: [{condition: '" + tt.when + "'}]}]\n")
 			got := text(err)
-			if err == nil && len(c.Warnings) > 0 {
-				got = c.Warnings.Error()
+			if err == nil {
+				got = warnings(c)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)

@@ -11,21 +11,26 @@ import (
 // An entry may be the name of a resource as kubectl takes it.
 func TestResourceNames(t *testing.T) {
 	for entry, want := range map[string]string{
-		`pods`:                            "core pods",
-		`deployments.apps`:                "apps deployments",
-		`deployments.v1.apps`:             "apps v1 deployments",
-		`certificates.cert-manager.io`:    "cert-manager.io certificates",
-		`sensors.v1beta1.example.com`:     "example.com v1beta1 sensors",
-		`pods.v1`:                         "core v1 pods",
-		`pods.v1.`:                        "core v1 pods",
-		`pods.core`:                       "core pods",
-		`"*.example.com"`:                 "example.com *",
-		`"*.*"`:                           "* *",
-		`"widgets.*.example.com"`:         "*.example.com widgets",
-		`"*sets.apps"`:                    "apps *sets",
-		`"[a-d]*.apps"`:                   "apps [a-d]*",
-		`{resource: deployments.apps}`:    "apps deployments",
-		`{resource: deployments.v1.apps}`: "apps v1 deployments",
+		`pods`:                         "core pods",
+		`deployments.apps`:             "apps deployments",
+		`deployments.v1.apps`:          "apps v1 deployments",
+		`certificates.cert-manager.io`: "cert-manager.io certificates",
+		`sensors.v1beta1.example.com`:  "example.com v1beta1 sensors",
+		`pods.v1`:                      "core v1 pods",
+		`pods.v1.`:                     "core v1 pods",
+		`pods.core`:                    "core pods",
+		`"*.example.com"`:              "example.com *",
+		`"*.*"`:                        "* *",
+		`"widgets.*.example.com"`:      "*.example.com widgets",
+		`"*sets.apps"`:                 "apps *sets",
+		`"[a-d]*.apps"`:                "apps [a-d]*",
+		`{group: apps, resource: "*"}`: "apps *",
+		`{resource: "*"}`:              "core *",
+		`{group: apps, version: v1, resource: "*"}`:            "apps v1 *",
+		`{group: "*.example.com", resource: "*"}`:              "*.example.com *",
+		`{group: "*", resource: widgets}`:                      "* widgets",
+		`{resource: deployments.apps}`:                         "apps deployments",
+		`{resource: deployments.v1.apps}`:                      "apps v1 deployments",
 		`{group: apps, resource: deployments.apps}`:            "apps deployments",
 		`{group: "", resource: pods}`:                          "core pods",
 		`{group: core, resource: pods}`:                        "core pods",
@@ -66,8 +71,8 @@ func TestResourceNames(t *testing.T) {
 			}
 			got := c.Resources[0]
 			name := strings.Join(strings.Fields(strings.Join([]string{groupName(got.Group), got.Version, got.Resource}, " ")), " ")
-			if name != want || got.Pos != (config.Pos{Line: 2, Col: 5}) {
-				t.Errorf("it is %q at %v, want %q at 2:5", name, got.Pos, want)
+			if name != want || got.Pos != (config.Pos{Line: 2, Col: 5}) || got.Wildcard() != strings.ContainsAny(want, "*[") {
+				t.Errorf("it is %q at %v, a wildcard: %t; want %q at 2:5", name, got.Pos, got.Wildcard(), want)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package configfile_test
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -23,22 +22,5 @@ func TestExample(t *testing.T) {
 	}
 	if lines := strings.Count(string(body), "\n"); lines > 25 {
 		t.Errorf("the example has %d lines, want 25 or fewer: docs/configuration.md has all keys", lines)
-	}
-}
-
-// Every entry that a page of the docs shows is valid.
-func TestDocsEntries(t *testing.T) {
-	text, err := os.ReadFile("../../docs/shaping.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	for _, block := range blocks {
-		if _, err := configfile.Parse("docs/shaping.md", []byte(block[1]+"sinks: [{name: out, type: stdout}]\n"), drivers.All()); err != nil {
-			t.Errorf("%v in:\n%s", err, block[1])
-		}
-	}
-	if len(blocks) < 4 {
-		t.Errorf("%d entries: the examples are gone", len(blocks))
 	}
 }

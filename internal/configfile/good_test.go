@@ -161,11 +161,11 @@ func TestSameInOtherWords(t *testing.T) {
 	const plain = `
 cluster: c
 resources:
-  - {resource: pods, mode: metadata, namespaces: [shop, bank]}
-  - {resource: secrets, mode: metadata, namespaces: [shop, bank], labelSelector: a=b}
+  - {resource: pods, mode: metadata, namespaces: [shop, bank], emitWhen: {changed: [metadata.labels]}}
+  - {resource: secrets, mode: metadata, namespaces: [shop, bank], labelSelector: a=b, emitWhen: {changed: [metadata.labels]}}
 sinks:
-  - {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true}
-  - {name: b, type: nats, servers: y, subjectPrefix: "12", jetstream: true}
+  - {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true, match: [{changed: [metadata.labels]}]}
+  - {name: b, type: nats, servers: y, subjectPrefix: "12", jetstream: true, match: [{changed: [metadata.labels]}]}
 `
 	tests := map[string]string{
 		"CRLF":       replace(plain, "\n", "\r\n"),
@@ -175,13 +175,14 @@ sinks:
 		"with JSON":  replace(plain, "a=b", `"a=b"`, "servers: x", `"servers": ["x"]`),
 		"complex ?":  replace(plain, "cluster: c", "? cluster\n: c"),
 		"with nulls": plain + "journal:\nlog: ~\nadmin: {listen: null}\n",
+		"no lists":   replace(plain, "[metadata.labels]", "metadata.labels"),
 		"anchors": `
 &k cluster: &c c
 resources:
-  - &one {resource: pods, mode: &m metadata, namespaces: &ns [shop, bank]}
+  - &one {resource: pods, mode: &m metadata, namespaces: &ns [shop, bank], emitWhen: {changed: &ch [metadata.labels]}}
   - {<<: *one, resource: secrets, labelSelector: a=b}
 sinks:
-  - &bus {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true}
+  - &bus {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true, match: [{changed: *ch}]}
   - <<: [{servers: y}, *bus]
     name: b
 `,

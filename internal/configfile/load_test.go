@@ -18,15 +18,30 @@ import (
 
 const minimal = "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
 
-// load loads with the fake drivers and the given command line.
-func load(t *testing.T, args ...string) (*config.Config, error) {
+// given is the given command line, with the fake drivers.
+func given(t *testing.T, args ...string) configfile.Source {
 	t.Helper()
 	flags := pflag.NewFlagSet("informd", pflag.ContinueOnError)
 	configfile.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatalf("parse flags: %v", err)
 	}
-	return configfile.Load(configfile.Source{Flags: flags, Drivers: fakeDrivers()})
+	return configfile.Source{Flags: flags, Drivers: fakeDrivers()}
+}
+
+func load(t *testing.T, args ...string) (*config.Config, error) {
+	t.Helper()
+	return configfile.Load(given(t, args...))
+}
+
+// mustLoad is load of a config that has no mistake.
+func mustLoad(t *testing.T, args ...string) *config.Config {
+	t.Helper()
+	c, err := load(t, args...)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return c
 }
 
 // write writes a file and returns its path.
@@ -78,10 +93,7 @@ func TestPrecedence(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			path := write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+tt.file)
-			c, err := load(t, append(tt.args, "-c", path)...)
-			if err != nil {
-				t.Fatalf("Load: %v", err)
-			}
+			c := mustLoad(t, append(tt.args, "-c", path)...)
 			if got := c.Log.Level + " " + c.Admin.Listen; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -113,10 +125,7 @@ func TestVariables(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("INFORMD_CONFIG", write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal))
-	got, err := load(t)
-	if err != nil {
-		t.Fatalf("Load: %v", err)
-	}
+	got := mustLoad(t)
 	want := &config.Config{
 		Path: got.Path, Resources: got.Resources, Sinks: got.Sinks,
 		Cluster:    "prod.eu",
@@ -162,9 +171,7 @@ func TestOutsideAndFileTogether(t *testing.T) {
 	t.Setenv("INFORMD_CLUSTER", "prod")
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	write(t, path, "resources: [{resource: pods}]\nsinks: [{name: b, type: nats, servers: x}]\n")
-	if _, err := load(t, "-c", path); err != nil {
-		t.Errorf("Load with INFORMD_CLUSTER: %v", err)
-	}
+	mustLoad(t, "-c", path)
 	write(t, path, "resources: [\n")
 	_, err := load(t, "-c", path, "--log-level=loud")
 	var list config.Errors
@@ -180,22 +187,14 @@ func TestSearch(t *testing.T) {
 	one, other := write(t, filepath.Join(dir, "one.yaml"), minimal), write(t, filepath.Join(dir, "other.yaml"), minimal)
 	write(t, filepath.Join(dir, "config.yaml"), minimal)
 
-	path := func(args ...string) string {
-		t.Helper()
-		c, err := load(t, args...)
-		if err != nil {
-			t.Fatalf("Load: %v", err)
-		}
-		return c.Path
-	}
-	if got := path(); got != "./config.yaml" {
+	if got := mustLoad(t).Path; got != "./config.yaml" {
 		t.Errorf("without a name: read %q, want ./config.yaml", got)
 	}
 	t.Setenv("INFORMD_CONFIG", one)
-	if got := path(); got != one {
+	if got := mustLoad(t).Path; got != one {
 		t.Errorf("INFORMD_CONFIG: read %q, want %q", got, one)
 	}
-	if got := path("--config", other); got != other {
+	if got := mustLoad(t, "--config", other).Path; got != other {
 		t.Errorf("--config: read %q, want %q", got, other)
 	}
 	c, err := configfile.Load(configfile.Source{Drivers: fakeDrivers()})
@@ -257,18 +256,7 @@ func TestStrayVariables(t *testing.T) {
 	t.Setenv("INFORMD_EMPTY", "")
 	path := write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+"# ${env:INFORMD_MINE}\n")
 	t.Setenv("INFORMD_CONFIG", path)
-	warnings := func() string {
-		t.Helper()
-		c, err := load(t)
-		if err != nil {
-			t.Fatalf("Load: %v", err)
-		}
-		if len(c.Warnings) == 0 {
-			return ""
-		}
-		return c.Warnings.Error()
-	}
-	if got := warnings(); got != "" {
+	if got := warnings(mustLoad(t)); got != "" {
 		t.Errorf("warnings of what is in order:\n%s", got)
 	}
 	t.Setenv("INFORMD_LOGLEVEL", "debug")
@@ -277,7 +265,7 @@ func TestStrayVariables(t *testing.T) {
 	want := `INFORMD_JOURNAL_MAXBYTE: is the variable of no key, and has no effect (did you mean "INFORMD_JOURNAL_MAX_BYTES"?)
 INFORMD_LOGLEVEL: is the variable of no key, and has no effect (did you mean "INFORMD_LOG_LEVEL"?)
 INFORMD_WHATEVER_THIS_IS: is the variable of no key, and has no effect (it would be INFORMD_ and a key outside of resources and sinks, as in INFORMD_LOG_LEVEL)`
-	if diff := cmp.Diff(want, warnings()); diff != "" {
+	if diff := cmp.Diff(want, warnings(mustLoad(t))); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
@@ -289,10 +277,7 @@ func TestEmptyVariables(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	t.Setenv("INFORMD_CONFIG", write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+"admin: {listen: ':1', socket: /run/informd.sock}\n"))
-	c, err := load(t)
-	if err != nil {
-		t.Fatalf("Load: %v", err)
-	}
+	c := mustLoad(t)
 	if c.Admin.Listen != "" || c.Admin.Socket != "" {
 		t.Errorf("admin.listen %q and admin.socket %q, want neither", c.Admin.Listen, c.Admin.Socket)
 	}

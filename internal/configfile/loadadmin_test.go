@@ -1,13 +1,11 @@
 package configfile_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
@@ -63,12 +61,8 @@ func TestLoadAdmin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "config.yaml")
 			if test.body != "" {
-				if err := os.WriteFile(path, []byte(test.body), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, path, test.body)
 			}
-			flags := pflag.NewFlagSet("informd", pflag.ContinueOnError)
-			configfile.AddFlags(flags)
 			args := []string{"-c", path}
 			if test.listen != "" {
 				args = append(args, "--admin-listen", test.listen)
@@ -76,10 +70,7 @@ func TestLoadAdmin(t *testing.T) {
 			if test.socket != "" {
 				args = append(args, "--admin-socket", test.socket)
 			}
-			if err := flags.Parse(args); err != nil {
-				t.Fatal(err)
-			}
-			got, err := configfile.LoadAdmin(configfile.Source{Flags: flags, Drivers: fakeDrivers()})
+			got, err := configfile.LoadAdmin(given(t, args...))
 			if (err != nil) != (test.fails != "") || !strings.Contains(text(err), test.fails) {
 				t.Fatalf("error %v, want %q", err, test.fails)
 			}

@@ -8,25 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
 
 // TestCLIPage holds docs/cli.md to the commands. `make cli-docs` writes it.
 func TestCLIPage(t *testing.T) {
-	made := cliPage()
-	path := filepath.Join("..", "..", "docs", "cli.md")
-	if *update {
-		write(t, path, made)
-	}
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make cli-docs writes it)", err)
-	}
-	if diff := cmp.Diff(string(page), made); diff != "" {
-		t.Errorf("docs/cli.md is not generated from these commands (make cli-docs writes it; -page +made):\n%s", diff)
-	}
+	golden(t, filepath.Join("..", "..", "docs", "cli.md"), cliPage())
 }
 
 // TestManPages writes the man pages to $INFORMD_MAN_DIR (`make man`), else to a temporary

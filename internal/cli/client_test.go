@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,34 +30,26 @@ func TestCommandsOverTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
+	inPEM := func(name, kind string, der []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
 		return path
 	}
 	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyFile := write("tls.key", "PRIVATE KEY", key)
-	right, wrong := write("tls.crt", "CERTIFICATE", server.Certificate().Raw), write("other.crt", "CERTIFICATE", []byte("other"))
+	keyFile := inPEM("tls.key", "PRIVATE KEY", key)
+	right, wrong := inPEM("tls.crt", "CERTIFICATE", server.Certificate().Raw), inPEM("other.crt", "CERTIFICATE", []byte("other"))
 	for _, args := range [][]string{{"status"}, {"verify"}, {"deadletters", "list"}} {
 		for certFile, want := range map[string]int{right: exitOK, wrong: exitFailure} {
 			config := filepath.Join(dir, "config.yaml")
 			text := fmt.Sprintf("resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\nadmin: {listen: %q, tls: {certFile: %s, keyFile: %s}}\n",
 				server.Listener.Addr(), certFile, keyFile)
-			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var out, errs screen
-			if code := run(t.Context(), append(args, "-c", config), &out, &errs); code != want {
-				t.Errorf("%v with %s: exit %d, want %d\n%s", args, certFile, code, want, errs.String())
-			}
-			if want != exitOK && !strings.Contains(errs.String(), "another certificate") {
-				t.Errorf("%v with %s says %s", args, certFile, errs.String())
+			write(t, config, text)
+			if _, errs := ends(t, want, append(args, "-c", config)...); want != exitOK && !strings.Contains(errs, "another certificate") {
+				t.Errorf("%v with %s says %s", args, certFile, errs)
 			}
 		}
 	}
@@ -69,9 +60,7 @@ func TestNoProxy(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for base, encryption := range map[string]config.AdminTLS{"http://10.0.0.5:8080": {}, "https://10.0.0.5:8080": {CertFile: ca, KeyFile: ca}} {
 		c, err := overTCP(config.Admin{Listen: "10.0.0.5:8080", TLS: encryption})
 		if err != nil {

@@ -151,11 +151,8 @@ func TestDocsSinks(t *testing.T) {
 				write(t, "config.yaml", text+"journal: {type: memory}\n")
 			case "text":
 				shown++
-				var out, complaints bytes.Buffer
-				if code := run(t.Context(), []string{"try", "-c", "config.yaml", "-f", "web.json", "--resource", "deployments"}, &out, &complaints); code != exitOK {
-					t.Fatalf("%s: exit code %d for\n%s\n%s", name, code, config, &complaints)
-				}
-				_, sinks, _ := strings.Cut(out.String(), "\nsink ")
+				out, _ := ends(t, exitOK, "try", "-c", "config.yaml", "-f", "web.json", "--resource", "deployments")
+				_, sinks, _ := strings.Cut(out, "\nsink ")
 				expectText(t, config, block.text, "sink "+sinks)
 			}
 		}

@@ -96,27 +96,3 @@ func TestDocsFigures(t *testing.T) {
 		}
 	}
 }
-
-func TestDocsFiguresRound(t *testing.T) {
-	for name, tt := range map[string]struct {
-		shown  string
-		figure float64
-		want   bool
-	}{
-		"whole":               {"24", 24.16, true},
-		"another whole":       {"25", 24.16, false},
-		"thousands":           {"28,100", 28_123, true},
-		"a digit too many":    {"28,110", 28_123, false},
-		"decimals":            {"2.0", 1.97, true},
-		"other decimals":      {"1.9", 1.97, false},
-		"zeros at the end":    {"150", 152.2, true},
-		"too few digits":      {"100", 152.2, false},
-		"no number before it": {"", 1, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := rounds(tt.shown, tt.figure); got != tt.want {
-				t.Errorf("%v", got)
-			}
-		})
-	}
-}

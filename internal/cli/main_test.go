@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,16 @@ func standard() Program { return Program{Name: "informd", Version: "unknown", Dr
 // run runs a command of informd, with the standard input of the test.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return execute(ctx, args, streams{os.Stdin, stdout, stderr, standard()})
+}
+
+// ends runs a command, which must end with a code, and returns what it wrote.
+func ends(t *testing.T, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := run(t.Context(), args, &out, &errs); got != code {
+		t.Fatalf("informd %q: exit code %d, want %d\n%s%s", args, got, code, &out, &errs)
+	}
+	return out.String(), errs.String()
 }
 
 // TestMain lets the scripts run informd as a process of its own.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,9 +28,7 @@ func (verifier) Verify(context.Context) ([]admin.Verdict, error) {
 func TestCommandsFindTheSocket(t *testing.T) {
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
-	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, token, "0123456789abcdef")
 	for name, test := range map[string]struct {
 		socket string // of the server; "" is none
 		config string // of admin, beside listen
@@ -70,20 +67,12 @@ func TestCommandsFindTheSocket(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "config.yaml")
 			text := fmt.Sprintf("resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: %s}\nadmin: {listen: %q%s}\n",
 				filepath.Join(dir, "journal"), s.Address(), test.config)
-			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
+			write(t, config, text)
+			out, errs := ends(t, test.want, "verify", "-c", config)
+			if !strings.Contains(errs, test.says) || test.want == exitOK && !strings.Contains(out, "core/pods  7") {
+				t.Errorf("it says\n%s%s", out, errs)
 			}
-			var out, errs screen
-			if code := run(t.Context(), []string{"verify", "-c", config}, &out, &errs); code != test.want {
-				t.Errorf("exit %d, want %d\n%s%s", code, test.want, out.String(), errs.String())
-			}
-			if !strings.Contains(errs.String(), test.says) || test.want == exitOK && !strings.Contains(out.String(), "core/pods  7") {
-				t.Errorf("it says\n%s%s", out.String(), errs.String())
-			}
-			errs, out = screen{}, screen{}
-			if code := run(t.Context(), []string{"status", "-c", config}, &out, &errs); code != test.status {
-				t.Errorf("status: exit %d\n%s", code, errs.String())
-			}
+			ends(t, test.status, "status", "-c", config)
 		})
 	}
 }
@@ -92,43 +81,25 @@ func TestCommandsFindTheSocket(t *testing.T) {
 func TestPastOfStoppedInformd(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(journal.Config{Dir: dir, Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = j.Close()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	text := "cluster: test\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: " + dir + "}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		args []string
-		want int
-	}{
-		{[]string{"gaps"}, exitOK},
-		{[]string{"history", "pods/default/none"}, exitFailure},
-		{[]string{"status"}, exitFailure},
-	} {
-		var out, errs screen
-		if code := run(t.Context(), append(test.args, "-c", config), &out, &errs); code != test.want {
-			t.Errorf("%v: exit %d, want %d\n%s%s", test.args, code, test.want, out.String(), errs.String())
-		}
-	}
+	write(t, config, "cluster: test\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: "+dir+"}\n")
+	ends(t, exitOK, "gaps", "-c", config)
+	ends(t, exitFailure, "history", "pods/default/none", "-c", config)
+	ends(t, exitFailure, "status", "-c", config)
 }
 
 // TestPastWithConfigOfAnotherMachine: that informd does not run is said also where its journal cannot be read.
 func TestPastWithConfigOfAnotherMachine(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
-	text := "resources: [{resource: pods}]\nsinks: [{name: out, type: file, path: '${env:NOT_HERE}'}]\nadmin: {socket: " + dir + "/none.sock}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs screen
-	code := run(t.Context(), []string{"gaps", "-c", config}, &out, &errs)
-	if text := errs.String(); code != exitFailure || !strings.Contains(text, "is it running") || !strings.Contains(text, "NOT_HERE") {
-		t.Errorf("exit %d: %s", code, text)
+	write(t, config, "resources: [{resource: pods}]\nsinks: [{name: out, type: file, path: '${env:NOT_HERE}'}]\nadmin: {socket: "+dir+"/none.sock}\n")
+	if _, errs := ends(t, exitFailure, "gaps", "-c", config); !strings.Contains(errs, "is it running") || !strings.Contains(errs, "NOT_HERE") {
+		t.Error(errs)
 	}
 }

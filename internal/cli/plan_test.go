@@ -2,15 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -52,19 +47,7 @@ func TestPlanOutputs(t *testing.T) {
 			if err := showPlan(&out, output, newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", "plan-"+output+".golden")
-			if *update {
-				if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Error(diff)
-			}
+			golden(t, filepath.Join("testdata", "plan-"+output+".golden"), out.String())
 		})
 	}
 }
@@ -89,28 +72,6 @@ func TestPlanIsHarmless(t *testing.T) {
 				t.Errorf("%s: %d lines, want %d:\n%s", output, n, lines[output], out.String())
 			}
 		}
-	}
-}
-
-// The documents are one and the same.
-func TestPlanDocuments(t *testing.T) {
-	var inJSON, inYAML bytes.Buffer
-	p := newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
-	if err := showPlan(&inJSON, formatJSON, p); err != nil {
-		t.Fatal(err)
-	}
-	if err := showPlan(&inYAML, formatYAML, p); err != nil {
-		t.Fatal(err)
-	}
-	var one, other map[string]any
-	if err := json.Unmarshal(inJSON.Bytes(), &one); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(inYAML.Bytes(), &other); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(one, other); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,8 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/informd/informd/pkg/informer/informertest"
 )
 
 // access is one thing that one may do.
@@ -37,98 +36,67 @@ func (a access) allowedBy(roles []rbacv1.Role) bool {
 	})
 }
 
-// guarded is an API server that serves a few resources, all of them empty, as far as
-// roles allow.
-type guarded struct{ roles []rbacv1.Role }
+// guarded is an API server that allows what roles allow.
+type guarded struct {
+	*informertest.Cluster
 
-// guardedResources are what it serves, by group.
-func guardedResources() map[string][]metav1.APIResource {
-	resources := func(namespaced bool, names ...string) (all []metav1.APIResource) {
-		for _, name := range names {
-			all = append(all, metav1.APIResource{Name: name, Kind: name, Namespaced: namespaced, Verbs: []string{"get", "list", "watch"}})
-		}
-		return all
-	}
-	return map[string][]metav1.APIResource{
-		"":                       append(resources(true, "configmaps", "pods", "secrets"), resources(false, "namespaces")...),
-		"apps":                   resources(true, "daemonsets", "deployments", "replicasets"),
-		"batch":                  resources(true, "jobs"),
-		"apiextensions.k8s.io":   resources(false, "customresourcedefinitions"),
-		"apiregistration.k8s.io": resources(false, "apiservices"),
-	}
+	roles []rbacv1.Role
 }
 
-func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if parts[0] == "api" && len(parts) > 1 {
-		parts = append([]string{"apis", ""}, parts[1:]...)
+func newGuarded() *guarded {
+	served := []informertest.Resource{{Version: "v1", Resource: "namespaces", Kind: "Namespace", ClusterWide: true}}
+	for _, name := range []string{"configmaps", "pods", "secrets", "daemonsets.apps", "deployments.apps", "replicasets.apps", "jobs.batch"} {
+		resource, group, _ := strings.Cut(name, ".")
+		served = append(served, informertest.Resource{Group: group, Version: "v1", Resource: resource, Kind: resource})
 	}
-	served := guardedResources()
-	switch {
-	case r.Method == http.MethodPost:
+	g := &guarded{Cluster: informertest.New(served...)}
+	g.Put(`{"kind":"Namespace","metadata":{"name":"kube-system"}}`)
+	return g
+}
+
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodPost {
 		var review struct {
 			Spec struct {
 				ResourceAttributes struct{ Namespace, Verb, Group, Resource string }
 			}
 		}
-		_ = json.NewDecoder(r.Body).Decode(&review)
+		err := json.NewDecoder(r.Body).Decode(&review)
 		a := review.Spec.ResourceAttributes
 		fmt.Fprintf(w, `{"status":{"allowed":%t}}`, access{a.Verb, a.Group, a.Resource, a.Namespace, ""}.allowedBy(g.roles))
-	case parts[0] == "version":
-		fmt.Fprint(w, "{}")
-	case parts[0] == "api":
-		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
-	case len(parts) == 1:
-		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList"}}
-		for _, group := range slices.Sorted(maps.Keys(served)) {
-			if group != "" {
-				list.Groups = append(list.Groups, groupOf(group))
-			}
-		}
-		_ = json.NewEncoder(w).Encode(list)
-	case len(parts) == 2 && served[parts[1]] != nil:
-		_ = json.NewEncoder(w).Encode(groupOf(parts[1]))
-	case len(parts) == 3:
-		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, APIResources: served[parts[1]]})
-	case len(parts) > 3:
-		g.serveObjects(w, r, parts)
-	default:
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(w, `{"kind":"Status","code":404,"reason":"NotFound"}`)
+		return w.Result(), err
 	}
-}
-
-func groupOf(name string) metav1.APIGroup {
-	v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/v1", Version: "v1"}
-	return metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup"}, Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
-}
-
-// serveObjects answers a get, list or watch.
-func (g *guarded) serveObjects(w http.ResponseWriter, r *http.Request, parts []string) {
-	a := access{verb: "list", group: parts[1]}
-	rest := parts[3:]
-	if rest[0] == "namespaces" && len(rest) > 2 {
-		a.namespace, rest = rest[1], rest[2:]
-	}
-	a.resource = rest[0]
-	if len(rest) > 1 {
-		a.verb, a.name = "get", rest[1]
-	}
-	if r.URL.Query().Get("watch") != "" {
-		a.verb = "watch"
-	}
-	switch {
-	case !a.allowedBy(g.roles):
+	if a, objects := accessOf(r); objects && !a.allowedBy(g.roles) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"kind":"Status","code":403,"reason":"Forbidden","message":%q}`, a)
-	case a.verb == "get": // of the Namespace kube-system
-		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":%q,"uid":"u"}}`, a.name)
-	case a.verb == "watch":
-		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}}`)
-	default:
-		fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[],"metadata":{"resourceVersion":"%s"}}`, max(r.URL.Query().Get("resourceVersion"), "9"))
+		return w.Result(), nil
 	}
+	return g.Cluster.RoundTrip(r)
+}
+
+// accessOf is what a get, list or watch needs. Discovery needs nothing.
+func accessOf(r *http.Request) (a access, objects bool) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if parts[0] == "api" {
+		parts = slices.Insert(parts, 1, "")
+	}
+	if len(parts) <= 3 {
+		return a, false
+	}
+	a.verb, a.group, parts = "list", parts[1], parts[3:]
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		a.namespace, parts = parts[1], parts[2:]
+	}
+	a.resource = parts[0]
+	switch {
+	case len(parts) > 1:
+		a.verb, a.name = "get", parts[1]
+	case r.URL.Query().Get("watch") != "":
+		a.verb = "watch"
+	}
+	return a, true
 }
 
 // planAs runs informd plan against the server. It returns what is missing, what of it
@@ -161,11 +129,8 @@ func planAs(t *testing.T, config string) (missing, optional []string, code int) 
 // rolesOf are what informd rbac prints for a config.
 func rolesOf(t *testing.T, config string) (roles []rbacv1.Role) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"rbac", "-c", config}, &stdout, &stderr); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
-	for document := range strings.SplitSeq(stdout.String(), "\n---\n") {
+	stdout, _ := ends(t, exitOK, "rbac", "-c", config)
+	for document := range strings.SplitSeq(stdout, "\n---\n") {
 		var r rbacv1.Role // a ClusterRole has the same fields
 		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
 			t.Fatal(err)
@@ -201,19 +166,16 @@ func TestPlanAndRBACAgree(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := &guarded{}
-			server := httptest.NewServer(g)
-			defer server.Close()
+			g := newGuarded()
+			server, closeServer, err := serveCluster(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeServer()
 			dir := t.TempDir()
 			kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
-			for path, text := range map[string]string{
-				kubeconfig: fmt.Sprintf(`{current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, server.URL),
-				config:     fmt.Sprintf("resources: %s\njournal: {type: %s}\nsinks: [{name: out, type: stdout}]\nkubernetes: {kubeconfig: %q}\n", c.resources, c.journal, kubeconfig),
-			} {
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			write(t, kubeconfig, fmt.Sprintf(demoKubeconfig, server))
+			write(t, config, fmt.Sprintf("resources: %s\njournal: {type: %s}\nsinks: [{name: out, type: stdout}]\nkubernetes: {kubeconfig: %q}\n", c.resources, c.journal, kubeconfig))
 			g.roles = rolesOf(t, config)
 			if missing, optional, code := planAs(t, config); len(missing)+len(optional) > 0 || code != exitOK {
 				t.Errorf("with all that is printed: missing %q, optional %q, exit code %d", missing, optional, code)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,15 +65,12 @@ func TestTailEndsWithoutAReader(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	out, errs := stuck{make(chan struct{}), make(chan struct{})}, screen{}
+	out, errs := stuck{make(chan struct{}), make(chan struct{})}, bytes.Buffer{}
 	defer close(out.free)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	text := "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, config, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n")
 	go func() { ended <- run(ctx, []string{"tail", "-c", config, "--server", server.URL}, out, &errs) }()
 	<-out.writing
 	cancel()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -24,13 +23,8 @@ sinks:
   - {name: hook, type: webhook, url: "http://localhost:80"}
 `,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 	}
-	var out, errs screen
-	if code := run(t.Context(), []string{"try", "-c", config, "-f", object}, &out, &errs); code != exitOK {
-		t.Fatalf("exit %d: %s", code, errs.String())
-	}
-	checkHarmless(t, out.String())
+	out, _ := ends(t, exitOK, "try", "-c", config, "-f", object)
+	checkHarmless(t, out)
 }

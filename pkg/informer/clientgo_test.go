@@ -15,8 +15,9 @@ import (
 	"github.com/informd/informd/pkg/informer"
 )
 
-// clientGo returns the scenarios of client-go's tests by name, written again for this package. Tests
-// outside of tools/cache have their package before their name. These have no scenario:
+// clientGo returns the scenarios of client-go's tests by name, written again for this package. Those of dynamicinformer
+// and metadatainformer are in TestFaults and TestSelectors of informertest, those of dynamiclister and metadatalister in
+// TestListersSelect and TestOwnerWithoutNamespace. These have no scenario:
 //
 //   - TestEventPanics, TestPanicPropagated: a panic does not leave the handler, and the next
 //     notification follows at once.
@@ -32,7 +33,7 @@ import (
 func clientGo() map[string]func(*testing.T) {
 	all := make(map[string]func(*testing.T))
 	for _, of := range []map[string]func(*testing.T){
-		clientGoHandlers(), clientGoLifecycles(), clientGoControllers(), clientGoStores(), clientGoFactories(),
+		clientGoHandlers(), clientGoLifecycles(), clientGoControllers(), clientGoStores(),
 	} {
 		maps.Copy(all, of)
 	}

@@ -94,13 +94,10 @@ func listWatch(t *testing.T, config *rest.Config, gvr schema.GroupVersionResourc
 // run runs an informer until the returned function is called, or the test ends.
 func run(t *testing.T, i cache.SharedIndexInformer) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { i.RunWithContext(ctx) })
-	stop = func() { cancel(); running.Wait() }
-	t.Cleanup(stop)
+	p := &podInformer{SharedIndexInformer: i, done: make(chan struct{})}
+	p.start(t)
 	eventually(t, "the informer is synced", i.HasSynced)
-	return stop
+	return p.end
 }
 
 // logged returns the log of the default logger from now on.

@@ -89,6 +89,14 @@ func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *
 	return p, func() { p.factory.Start(stop) }
 }
 
+// leftBy returns the directory of the journal of a program that had all objects and has ended.
+func leftBy(t *testing.T, api *fakeAPI, o informer.Options) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "journal")
+	startProcess(t, api, dir, nil, o).end()
+	return dir
+}
+
 func (p *process) keys() string {
 	keys := p.factory.ForResource(configs()).Informer().GetStore().ListKeys()
 	slices.Sort(keys)
@@ -151,7 +159,7 @@ func TestUnhandledChangesComeAgain(t *testing.T) {
 	var seen recorder
 	called, release := make(chan struct{}, 10), make(chan struct{})
 	first := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { seen.add("add %s", nameOf(o)) },
+		AddFunc: func(o any) { seen.add("add " + nameOf(o)) },
 		UpdateFunc: func(any, any) {
 			called <- struct{}{}
 			<-release
@@ -162,11 +170,7 @@ func TestUnhandledChangesComeAgain(t *testing.T) {
 	<-called
 	api.put("configmaps", "a", "two", nil) // waits behind it
 	must(t, first.factory.WaitFor(t.Context(), configs(), api.revision()))
-	ended := make(chan struct{})
-	go func() { first.end(); close(ended) }()
-	eventually(t, "the informer stops", first.factory.ForResource(configs()).Informer().IsStopped)
-	close(release)
-	<-ended
+	endBlocked(t, first, release)
 	second := startProcess(t, api, dir, nil, informer.Options{})
 	second.handler.wants(t, "add two true")
 	second.end()
@@ -193,10 +197,7 @@ func TestHandlerAddedBeforeRefill(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("configmaps", "a", "one", nil)
 	api.put("configmaps", "a", "gone", nil)
-	dir := filepath.Join(t.TempDir(), "journal")
-	first := startProcess(t, api, dir, nil, informer.Options{})
-	first.handler.wants(t, "add gone true", "add one true")
-	first.end()
+	dir := leftBy(t, api, informer.Options{})
 	api.put("configmaps", "a", "two", nil)
 	api.delete("configmaps", "a", "gone")
 	second, start := newProcess(t, api, dir, informer.Options{})
@@ -276,10 +277,7 @@ func TestJournalOfOtherObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("configmaps", "a", "one", nil)
-			dir := filepath.Join(t.TempDir(), "journal")
-			first := startProcess(t, api, dir, nil, informer.Options{})
-			first.handler.wants(t, "add one true")
-			first.end()
+			dir := leftBy(t, api, informer.Options{})
 			second, start := newProcess(t, api, dir, o)
 			i := second.factory.ForResource(configs()).Informer()
 			start()
@@ -356,9 +354,7 @@ func TestStopAndStartWithJournal(t *testing.T) {
 func TestWarmRestartWithoutAPIServer(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("configmaps", "a", "one", nil)
-	dir := filepath.Join(t.TempDir(), "journal")
-	first := startProcess(t, api, dir, nil, informer.Options{})
-	first.end()
+	dir := leftBy(t, api, informer.Options{})
 	remove := api.Inject(informertest.Fault{Code: 503})
 	second := startProcess(t, api, dir, nil, informer.Options{})
 	if keys := second.keys(); keys != "a/one" {
@@ -568,11 +564,7 @@ func TestHandlerAddedWhileRunRefills(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("configmaps", "a", "one", nil)
 	api.put("configmaps", "a", "two", nil)
-	dir := filepath.Join(t.TempDir(), "journal")
-	first := startProcess(t, api, dir, nil, informer.Options{})
-	first.handler.wants(t, "add one true", "add two true")
-	first.end()
-
+	dir := leftBy(t, api, informer.Options{})
 	second, _ := newProcess(t, api, dir, informer.Options{})
 	i := second.factory.ForResource(configs()).Informer()
 	filling, proceed := make(chan struct{}), make(chan struct{})
@@ -583,16 +575,14 @@ func TestHandlerAddedWhileRunRefills(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); i.RunWithContext(ctx) }()
+	running := &podInformer{SharedIndexInformer: i, done: make(chan struct{})}
+	running.start(t)
 	<-filling
 	var late recorder
 	synced := handle(t, i, &late)
 	close(proceed)
 	eventually(t, "the late handler is synced", synced.HasSynced)
 	late.wants(t, "add one true", "add two true")
-	cancel()
-	<-ended
+	running.end()
 	second.end()
 }

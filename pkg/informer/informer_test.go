@@ -36,6 +36,14 @@ const patience = time.Minute
 
 func eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()
+	if !inTime(t, met) {
+		t.Fatal("not seen: ", what)
+	}
+}
+
+// inTime waits until a condition is met. It reports false if that takes too long.
+func inTime(t *testing.T, met func() bool) bool {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -43,10 +51,11 @@ func eventually(t *testing.T, what string, met func() bool) {
 	for !met() {
 		select {
 		case <-ctx.Done():
-			t.Fatal("not seen: ", what)
+			return false
 		case <-tick.C:
 		}
 	}
+	return true
 }
 
 // recorder is a handler that writes down its calls.
@@ -55,10 +64,10 @@ type recorder struct {
 	calls []string
 }
 
-func (r *recorder) add(format string, args ...any) {
+func (r *recorder) add(call string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+	r.calls = append(r.calls, call)
 }
 
 func nameOf(o any) string {
@@ -68,14 +77,14 @@ func nameOf(o any) string {
 	return fmt.Sprintf("%T", o)
 }
 
-func (r *recorder) OnAdd(o any, initial bool) { r.add("add %s %t", nameOf(o), initial) }
-func (r *recorder) OnUpdate(_, o any)         { r.add("update %s", nameOf(o)) }
+func (r *recorder) OnAdd(o any, initial bool) { r.add(fmt.Sprintf("add %s %t", nameOf(o), initial)) }
+func (r *recorder) OnUpdate(_, o any)         { r.add("update " + nameOf(o)) }
 func (r *recorder) OnDelete(o any) {
 	if u, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		r.add("lost %s", u.Key)
+		r.add("lost " + u.Key)
 		return
 	}
-	r.add("delete %s", nameOf(o))
+	r.add("delete " + nameOf(o))
 }
 
 func (r *recorder) String() string {
@@ -87,16 +96,8 @@ func (r *recorder) String() string {
 func (r *recorder) wants(t *testing.T, calls ...string) {
 	t.Helper()
 	want := strings.Join(calls, ", ")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for r.String() != want {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("calls\n got %s\nwant %s", r, want)
-		case <-tick.C:
-		}
+	if !inTime(t, func() bool { return r.String() == want }) {
+		t.Fatalf("calls\n got %s\nwant %s", r, want)
 	}
 }
 
@@ -189,36 +190,6 @@ func TestSecretsInClearAndMetadata(t *testing.T) {
 	}
 }
 
-func TestStopAndComeBack(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("pods", "a", "one", nil)
-	factory, start := newFactory(t, api, informer.Options{})
-	for range 3 {
-		var seen recorder
-		i := factory.ForResource(pods()).Informer()
-		handle(t, i, &seen)
-		start()
-		seen.wants(t, "add one true")
-		factory.Stop(pods())
-		if !i.IsStopped() {
-			t.Error("the informer is not stopped")
-		}
-		if _, err := i.AddEventHandler(&seen); err == nil {
-			t.Error("a stopped informer takes a handler")
-		}
-	}
-}
-
-func TestResync(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("pods", "a", "one", nil)
-	factory, start := newFactory(t, api, informer.Options{DefaultResync: 20 * time.Millisecond})
-	var seen recorder
-	handle(t, factory.ForResource(pods()).Informer(), &seen)
-	start()
-	eventually(t, "an update without a change", func() bool { return strings.HasPrefix(seen.String(), "add one true, update one") })
-}
-
 // gadget is the Go type of a custom resource. Its schema may have a text where the type has a duration.
 type gadget struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -246,11 +217,7 @@ func TestObjectThatItsTypeCannotHold(t *testing.T) {
 	must(t, err)
 	var seen recorder
 	handle(t, i, &seen)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); i.RunWithContext(ctx) }()
-	defer func() { cancel(); <-ended }()
-	eventually(t, "synced", i.HasSynced)
+	run(t, i)
 	grace("5s")
 	seen.wants(t, "add one false")
 	grace("soon")

@@ -81,6 +81,11 @@ func TestListersSelect(t *testing.T) {
 				if slices.Sort(got); !slices.Equal(got, want) {
 					t.Errorf("%s: %q in namespace %q: %q, want %q", name, s, namespace, got, want)
 				}
+				got = nil // of client-go's typed, dynamic and metadata listers
+				must(t, cache.ListAllByNamespace(store, namespace, s, func(o any) { got = append(got, nameOf(o)) }))
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("%s, client-go's lister: %q in namespace %q: %q, want %q", name, s, namespace, got, want)
+				}
 			}
 		}
 	}

@@ -24,16 +24,7 @@ import (
 )
 
 // reconciled is what a function of a test did.
-type reconciled struct {
-	mu    sync.Mutex
-	calls []string
-}
-
-func (r *reconciled) add(call string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = append(r.calls, call)
-}
+type reconciled struct{ recorder }
 
 func (r *reconciled) count(call string) int {
 	r.mu.Lock()
@@ -47,7 +38,7 @@ func (r *reconciled) clear() {
 	r.calls = nil
 }
 
-// wants waits until each of the calls was seen.
+// wants waits until each of the calls was seen, in any order.
 func (r *reconciled) wants(t *testing.T, calls ...string) {
 	t.Helper()
 	for _, call := range calls {
@@ -340,6 +331,9 @@ func TestOwnerWithoutNamespace(t *testing.T) {
 	// What a function does with its key.
 	if o, found, err := factory.ForResource(core("namespaces")).Informer().GetStore().GetByKey("/one"); err != nil || !found || nameOf(o) != "one" {
 		t.Errorf("the object of the key: %v, %t, %v", o, found, err)
+	}
+	if o, err := factory.ForResource(core("namespaces")).Lister().Get("one"); err != nil || nameOf(o) != "one" {
+		t.Errorf("the object of the lister: %v, %v", o, err)
 	}
 	seen.clear()
 	api.put("pods", "a", "p", ownedBy("v1", "Namespace", "one", true))

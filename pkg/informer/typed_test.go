@@ -84,14 +84,13 @@ func TestObjectOfAnotherKind(t *testing.T) {
 	config.Transport = nodding{config.Transport}
 	i, err := informer.NewSharedIndexInformer(config, pods(), &corev1.Pod{}, 0, nil)
 	must(t, err)
-	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 	var seen recorder
-	handle(t, p, &seen)
-	p.sync(t)
+	handle(t, i, &seen)
+	run(t, i)
 	api.put("pods", "a", "odd", nil)
 	api.put("pods", "a", "good", nil)
 	seen.wants(t, "add good false")
-	if keys := p.GetStore().ListKeys(); len(keys) != 1 || keys[0] != "a/good" {
+	if keys := i.GetStore().ListKeys(); len(keys) != 1 || keys[0] != "a/good" {
 		t.Errorf("the store has %q", keys)
 	}
 }

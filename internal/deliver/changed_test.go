@@ -1,7 +1,6 @@
 package deliver_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -51,27 +50,13 @@ func TestChangedOps(t *testing.T) {
 }
 
 // detaching is a journal whose cursors detach what is up to a sequence.
-type detaching struct {
-	opener
-	upTo uint64
-}
-
-func (d detaching) Open(name string, start journal.Start) (deliver.Cursor, error) {
-	c, err := d.opener.Open(name, start)
-	return detachingCursor{c, d.upTo}, err
-}
-
-type detachingCursor struct {
-	deliver.Cursor
-	upTo uint64
-}
-
-func (c detachingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	entries, err := c.Cursor.Read(ctx, limit)
-	for i := range entries {
-		entries[i].Detached = entries[i].Seq <= c.upTo
-	}
-	return entries, err
+func detaching(j opener, upTo uint64) altered {
+	return altered{opener: j, read: func(entries []journal.Entry) []journal.Entry {
+		for i := range entries {
+			entries[i].Detached = entries[i].Seq <= upTo
+		}
+		return entries
+	}}
 }
 
 // TestChangedAfterTrimmedHistory: what is detached passes a change filter, in one lane and in
@@ -79,7 +64,7 @@ func (c detachingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, 
 // committed.
 func TestChangedAfterTrimmedHistory(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, s := detaching{newJournal(t), 40}, &fakeSink{}
+		j, s := detaching(newJournal(t), 40), &fakeSink{}
 		g := start(t, j, s, func(o *deliver.Options) {
 			lanes(o)
 			o.Setup.Route = route(t, true, deliver.Match{Changed: []uint64{5}})

@@ -3,10 +3,13 @@ package deliver_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // letter is a line of a dead-letter file, as a reader would decode it.
@@ -92,28 +96,6 @@ func TestDeadLettersOfSource(t *testing.T) {
 	}
 }
 
-func TestDeadLettersConcurrently(t *testing.T) {
-	d := deliver.NewDeadLetters("hook", emptyJournal(t).DeadLetters("hook"))
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for _, e := range events(i*10, 10) {
-				if err := d.Write(t.Context(), deliver.Letter{Event: &e}); err != nil {
-					t.Errorf("Write: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	seen := map[any]bool{}
-	for _, l := range readLetters(t, d) {
-		seen[l.Event["id"]] = true
-	}
-	if len(seen) != 80 {
-		t.Errorf("%d different letters, want 80", len(seen))
-	}
-}
-
 func TestDeadLettersErrors(t *testing.T) {
 	e := events(0, 1)[0]
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,21 +105,44 @@ func TestDeadLettersErrors(t *testing.T) {
 	}
 }
 
-// TestLargeDeadLetters: where there is no more space for the event, it is kept without its data.
-func TestLargeDeadLetters(t *testing.T) {
-	d := deliver.NewDeadLetters("one", emptyJournal(t, maxBytes(64<<20)).DeadLetters("one"))
-	large := event.Event{ID: "uid:1", Op: event.Added, Name: "large", UID: "uid", Data: []byte(`{"object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}`)}
-	for range 5 {
-		writeLetter(t, d, large, "no")
+// TestDeadLettersLeaveSpaceForEvents: a sink that refuses each update of a large object does not
+// fill the log. Other resources continue, and no dead letter is missing: where there is no more space, it has no data.
+func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
+	const n = 100 // of 1.3 MB each that cannot be compressed to less than 1 MiB, in a log that keeps less of them
+	var log logs
+	j := emptyJournal(t, maxBytes(64<<20), func(c *journal.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	d := deliver.NewDeadLetters("hook", j.DeadLetters("hook"))
+	random := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // it has no errors
+	large := events(0, 1)[0]
+	large.Data = fmt.Appendf(nil, `{"object":{"data":{"key":%q}}}`, base64.StdEncoding.EncodeToString(random))
+	for range n {
+		large.ResourceVersion++
+		writeLetter(t, d, large, "too large")
 	}
-	letters := readLetters(t, d)
-	for i, l := range letters {
-		whole := l.Event["data"] != nil
-		if whole == strings.Contains(l.Reason, "without the event's data") || i == 0 && !whole || i == 4 && whole {
-			t.Errorf("dead letter %d has an object: %t, reason: %s", i, whole, l.Reason)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, j.Append(within, events(1, 1)))
+
+	listed, whole := 0, 0
+	must(t, d.Each(t.Context(), func(k deliver.Kept) error {
+		listed++
+		switch {
+		case k.Event == nil || k.Event.ResourceVersion != uint64(listed):
+			t.Errorf("dead letter %d: %.300s", listed, k.JSON)
+		case len(k.Event.Data) == len(large.Data):
+			if whole++; whole != listed {
+				t.Errorf("dead letter %d has data, an earlier one has none", listed)
+			}
+		case len(k.Event.Data) != 0 || !strings.Contains(string(k.JSON), "without the event's data"):
+			t.Errorf("dead letter %d has %d bytes of data: %.300s", listed, len(k.Event.Data), k.JSON)
 		}
+		return nil
+	}))
+	if listed != n || whole == 0 || whole == n {
+		t.Errorf("%d dead letters are listed, %d with data; want %d, the first with data", listed, whole, n)
 	}
-	if len(letters) != 5 {
-		t.Errorf("%d dead letters, want 5", len(letters))
+	if lines := log.count("large ones stored without data"); lines != 1 {
+		t.Errorf("the limit is logged %d times, want once", lines)
 	}
 }

@@ -25,21 +25,6 @@ func slowly(d time.Duration) *fakeSink {
 	}}
 }
 
-func TestDrainWithTime(t *testing.T) {
-	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j, s := newJournal(t), slowly(10*time.Millisecond)
-		mustAppend(t, j, events(0, 700))
-		g := start(t, j, s, lanes)
-		if left := g.drain(t, time.Minute); left != 0 {
-			t.Errorf("%d events left", left)
-		}
-		checkSet(t, s.ids(), numbers(0, 700))
-		if got := s.timesClosed(); got != 1 {
-			t.Errorf("the sink was closed %d times", got)
-		}
-	})
-}
-
 func TestDrainWithoutTime(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
 		j, s := newJournal(t), slowly(time.Second)

@@ -168,6 +168,58 @@ func (j realJournal) Open(name string, start journal.Start) (deliver.Cursor, err
 	return j.Journal.Open(name, start)
 }
 
+// altered is a journal whose cursors do something else where a function is set.
+type altered struct {
+	opener
+
+	read   func([]journal.Entry) []journal.Entry // what Read returns in place of these; none has it read on
+	commit func(seq uint64)                      // before a commit
+	rewind func(since time.Time) (uint64, error)
+}
+
+func (a altered) Open(name string, start journal.Start) (deliver.Cursor, error) {
+	c, err := a.opener.Open(name, start)
+	return alteredCursor{c, a}, err
+}
+
+type alteredCursor struct {
+	deliver.Cursor
+	by altered
+}
+
+func (c alteredCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	for {
+		entries, err := c.Cursor.Read(ctx, limit)
+		if c.by.read != nil {
+			entries = c.by.read(entries)
+		}
+		if err != nil || len(entries) > 0 {
+			return entries, err
+		}
+	}
+}
+
+func (c alteredCursor) Commit(seq uint64) error {
+	if c.by.commit != nil {
+		c.by.commit(seq)
+	}
+	return c.Cursor.Commit(seq)
+}
+
+func (c alteredCursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+	if c.by.rewind != nil {
+		return c.by.rewind(since)
+	}
+	return c.Cursor.Rewind(ctx, since)
+}
+
+func (c alteredCursor) Rewindable() error {
+	if c.by.rewind != nil {
+		return nil
+	}
+	return c.Cursor.Rewindable()
+}
+
 // newRunner makes the runner of a sink with a cursor of a journal.
 func newRunner(tb testing.TB, j opener, o deliver.Options) *deliver.Runner {
 	tb.Helper()

@@ -47,32 +47,22 @@ func TestInsert(t *testing.T) {
 	})
 }
 
-// TestInsertOfWhatTheRouteLeavesOut does not hang, and does not count as delivered.
-func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
-	j := newJournal(t)
-	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
-	if taken, err := g.Insert(t.Context(), events(0, 1)[0]); taken || !errors.Is(err, deliver.ErrFilteredOut) {
-		t.Errorf("Insert: %v, %v, want ErrFilteredOut", taken, err)
-	}
-	g.drain(t, time.Minute)
-}
-
-// TestRedeliveryOfWhatTheRouteLeavesOut: a dead letter that the route filters out stays. It is the
-// only copy of its event.
-func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
+// TestRedelivery: a dead letter that the route filters out stays, as it is the only copy of its event. One that is
+// refused again is a new one.
+func TestRedelivery(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		s := &fakeSink{}
+		s := inTurn(answer{1, nil}, answer{0, sink.Permanent(errors.New("no"))})
 		g := start(t, newJournal(t), s, func(o *deliver.Options) {
 			lanes(o)
 			o.Route = route(t, true, deliver.Match{Resource: "secrets"})
 		})
-		list := events(0, 3)
-		list[1].Resource = "secrets"
+		list := events(0, 4)
+		list[1].Resource, list[3].Resource = "secrets", "secrets"
 		for _, e := range list {
 			writeLetter(t, g.letters, e, "because")
 		}
-		n, err := g.Redeliver(t.Context(), []uint64{1, 2, 3})
-		if want := (deliver.Redelivered{Accepted: 1, Filtered: 2}); n != want || err != nil {
+		n, err := g.Redeliver(t.Context(), []uint64{1, 2, 3, 4})
+		if want := (deliver.Redelivered{Accepted: 1, Refused: 1, Filtered: 2}); n != want || err != nil {
 			t.Errorf("redelivered %+v, %v, want %+v", n, err, want)
 		}
 		if got := len(s.ids()); got != 1 {
@@ -80,7 +70,7 @@ func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
 		}
 		var left []uint64
 		must(t, g.letters.Each(t.Context(), func(k deliver.Kept) error { left = append(left, k.Number); return nil }))
-		if want := []uint64{1, 3}; !slices.Equal(left, want) {
+		if want := []uint64{1, 3, 5}; !slices.Equal(left, want) {
 			t.Errorf("dead letters %v are left, want %v", left, want)
 		}
 		g.drain(t, time.Minute)
@@ -201,60 +191,18 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// rewindable notes how its cursor is moved.
-type rewindable struct {
-	opener
-	calls chan time.Time
-	// held, if it is not nil, holds each commit up until it is closed.
-	held chan struct{}
-}
-
-func (r *rewindable) Open(name string, start journal.Start) (deliver.Cursor, error) {
-	c, err := r.opener.Open(name, start)
-	return &rewindableCursor{Cursor: c, journal: r}, err
-}
-
-type rewindableCursor struct {
-	deliver.Cursor
-	journal *rewindable
-}
-
-func (c *rewindableCursor) Commit(seq uint64) error {
-	if c.journal.held != nil {
-		<-c.journal.held
-	}
-	return c.Cursor.Commit(seq)
-}
-
-func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, error) {
-	c.journal.calls <- since
-	return 7, nil
-}
-
-func (c *rewindableCursor) Rewindable() error { return nil }
-
-func TestRewind(t *testing.T) {
-	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
-		s := &fakeSink{}
-		g := start(t, j, s, lanes)
-		mustAppend(t, j, events(0, 50))
-		since := time.Unix(1, 0)
-		n, err := g.Rewind(t.Context(), since)
-		if got := <-j.calls; n != 7 || err != nil || !got.Equal(since) {
-			t.Errorf("Rewind: %d, %v, at %v", n, err, got)
-		}
-		g.drain(t, time.Minute)
-		if len(s.ids()) != 50 {
-			t.Errorf("%d deliveries, want 50", len(s.ids()))
-		}
-	})
+// rewindable is a journal that tells when its cursor is moved, and that seven events follow.
+func rewindable(j opener) (altered, <-chan time.Time) {
+	calls := make(chan time.Time, 1)
+	return altered{opener: j, rewind: func(since time.Time) (uint64, error) { calls <- since; return 7, nil }}, calls
 }
 
 // TestRewindWaitsForCommits: a commit of before would undo the rewind.
 func TestRewindWaitsForCommits(t *testing.T) {
 	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
-		j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1), held: make(chan struct{})}
+		j, calls := rewindable(newJournal(t))
+		held := make(chan struct{})
+		j.commit = func(uint64) { <-held }
 		g := start(t, j, &fakeSink{}, lanes)
 		mustAppend(t, j, events(0, 1))
 		synctest.Wait() // for the commit
@@ -264,20 +212,21 @@ func TestRewindWaitsForCommits(t *testing.T) {
 			result <- err
 		}()
 		synctest.Wait()
-		if len(j.calls) > 0 {
+		if len(calls) > 0 {
 			t.Error("the cursor is moved back while a commit is under way")
 		}
-		close(j.held)
+		close(held)
 		must(t, <-result)
 		g.drain(t, time.Minute)
 	})
 }
 
-// TestRewindOfWhatFails: a sink that fails, hangs or cannot be opened goes back within
-// seconds; what it had not taken comes once it works.
-func TestRewindOfWhatFails(t *testing.T) {
+// TestRewind: also a sink that fails, hangs or cannot be opened goes back within seconds; what it had not
+// taken comes once it works.
+func TestRewind(t *testing.T) {
 	down := errors.New("down")
 	for name, fail := range map[string]func(ctx context.Context) error{
+		"works": func(context.Context) error { return nil },
 		"fails": func(context.Context) error { return down },
 		"hangs": func(ctx context.Context) error { return wait(ctx, time.Minute) },
 		"slow": func(context.Context) error { // it succeeds after the rewind has broken it off
@@ -289,7 +238,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
-				j := &rewindable{opener: newJournal(t), calls: make(chan time.Time, 1)}
+				j, calls := rewindable(newJournal(t))
 				var works, writing atomic.Bool
 				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 					writing.Store(true)
@@ -315,10 +264,10 @@ func TestRewindOfWhatFails(t *testing.T) {
 				waitFor(t, "it is in use", func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {
-					t.Fatalf("Rewind: %d, %v", n, err)
+				n, err := g.Rewind(ctx, time.Unix(1, 0))
+				if since := <-calls; n != 7 || err != nil || !since.Equal(time.Unix(1, 0)) {
+					t.Fatalf("Rewind: %d, %v, at %v", n, err, since)
 				}
-				<-j.calls
 				works.Store(true)
 				if name == "hangs" { // a write that began before
 					if _, err := g.Rewind(ctx, time.Unix(1, 0)); err != nil {
@@ -389,14 +338,4 @@ func TestLettersCanBeReadAndDropped(t *testing.T) {
 	}
 	var none event.Event
 	must(t, d.Write(t.Context(), deliver.Letter{Event: &none}))
-}
-
-// TestInsertOfWhatIsRefused: the caller learns that the event is a dead letter.
-func TestInsertOfWhatIsRefused(t *testing.T) {
-	j := newJournal(t)
-	g := start(t, j, &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, sink.Permanent(errors.New("no")) }}, func(*deliver.Options) {})
-	if accepted, err := g.Insert(t.Context(), events(0, 1)[0]); err != nil || accepted {
-		t.Errorf("Insert: %v, %v", accepted, err)
-	}
-	g.drain(t, time.Minute)
 }

@@ -166,23 +166,13 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 				return 0, ctx.Err()
 			}}
 			g := start(t, j, first, func(o *deliver.Options) { o.Lanes = lanes })
-			type outcome struct {
-				objects map[string]int
-				err     error
-			}
-			done := make(chan outcome, 1)
-			go func() {
-				objects, err := g.Resnapshot(t.Context(), again(1), patience)
-				done <- outcome{objects, err}
-			}()
+			done := g.resnapshot(t.Context(), 1, patience)
 			<-hang
 			second := &fakeSink{}
 			next := setup(t, second)
 			next.Lanes = lanes
 			mustReplace(t, g, next)
-			if got := <-done; got.err != nil || got.objects["core/pods"] != 100 {
-				t.Errorf("Resnapshot: %+v", got)
-			}
+			must(t, <-done)
 			if n, ended := ofRun(second, 1); n != 100 || !ended || len(second.ids()) != 102 {
 				t.Errorf("the next sink got %d objects, ended: %t; %d events", n, ended, len(second.ids()))
 			}
@@ -298,9 +288,9 @@ func TestRepeatLeavesRoom(t *testing.T) {
 func TestResnapshotOutlivesTheRunner(t *testing.T) {
 	j := withObjects(t, 10)
 	g := start(t, j, whenUp(new(atomic.Bool)), nil)
-	results := make(chan error, 2)
+	var results []<-chan error
 	for run := range uint64(2) {
-		go func() { _, err := g.Resnapshot(t.Context(), again(run+1), patience); results <- err }()
+		results = append(results, g.resnapshot(t.Context(), run+1, patience))
 		waitFor(t, "the request is durable", func() bool { return len(g.pending()) == int(run)+1 })
 	}
 	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
@@ -308,8 +298,8 @@ func TestResnapshotOutlivesTheRunner(t *testing.T) {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 	must(t, g.Stop(t.Context()))
-	for range 2 {
-		if err := <-results; !errors.Is(err, deliver.ErrPending) && (err == nil || !strings.Contains(err.Error(), "when it starts again")) {
+	for _, result := range results {
+		if err := <-result; !errors.Is(err, deliver.ErrPending) && (err == nil || !strings.Contains(err.Error(), "when it starts again")) {
 			t.Errorf("Resnapshot: %v", err)
 		}
 	}
@@ -378,7 +368,7 @@ func TestRemovedHistoryWithinASnapshot(t *testing.T) {
 	amid := events(3, 1)
 	amid[0].Resource, amid[0].Target = "services", "core/services"
 	mustAppend(t, j, amid)
-	g := start(t, detaching{j, j.Stats().LastSeq}, s, func(o *deliver.Options) {
+	g := start(t, detaching(j, j.Stats().LastSeq), s, func(o *deliver.Options) {
 		o.Route = route(t, true, deliver.Match{Ops: []event.Op{event.Snapshot, event.Added, event.Deleted}})
 	})
 	waitFor(t, "the request is complete", func() bool { return len(g.pending()) == 0 })

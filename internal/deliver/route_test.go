@@ -55,28 +55,6 @@ func TestRouteSelects(t *testing.T) {
 	}
 }
 
-// TestRouteOfStates: they go to those that ask for them.
-func TestRouteOfStates(t *testing.T) {
-	state := event.Event{Op: event.State, Target: "core/pods@shop", Resource: "pods"}
-	for name, test := range map[string]struct {
-		only []deliver.Match
-		want bool
-	}{
-		"everything":       {nil, false},
-		"everything named": {[]deliver.Match{{Resource: "pods"}}, false},
-		"asked for":        {[]deliver.Match{{Namespaces: []string{"other"}, Control: []event.Op{event.State}}}, true},
-		"of another":       {[]deliver.Match{{Resource: "nodes", Control: []event.Op{event.State}}}, false},
-		"others named":     {[]deliver.Match{{Control: []event.Op{event.Gap}}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := route(t, true, test.only...)
-			if got := r.Admits(&state); got != test.want {
-				t.Errorf("admitted: %t, want %t", got, test.want)
-			}
-		})
-	}
-}
-
 // wantOps compares the operations that a route admits, of one object and its target.
 func wantOps(t *testing.T, r *deliver.Route, want string) {
 	t.Helper()
@@ -117,57 +95,47 @@ func TestRouteOps(t *testing.T) {
 	}
 }
 
-// TestRouteControl: a control record is about a whole target, so that the
-// namespaces of a match say nothing about it.
-func TestRouteControl(t *testing.T) {
+// TestRouteAdmits: a control record is about a whole target, so that the namespaces of a match say nothing about it. States go
+// to those that ask for them. Trimmed events may be of any resource, so that every match with gap in control gets the gap. A
+// sink that begins now gets what is announced again, but not what was there before.
+func TestRouteAdmits(t *testing.T) {
+	gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
+	state := event.Event{Op: event.State, Target: "core/pods@shop", Resource: "pods"}
+	trimmed := event.Event{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 3}}
+	added := []event.Op{event.Added}
+	none := []event.Op{}
 	for name, test := range map[string]struct {
-		match deliver.Match
+		event event.Event
+		match deliver.Match // of a sink that starts now
 		want  bool
 	}{
-		"same resource":          {deliver.Match{Group: new("apps"), Resource: "deployments"}, true},
-		"namespaces do not stop": {deliver.Match{Resource: "deployments", Namespaces: []string{"other"}}, true},
-		"another resource":       {deliver.Match{Resource: "pods"}, false},
-		"another group":          {deliver.Match{Group: new("")}, false},
-		"other ops":              {deliver.Match{Ops: []event.Op{event.Added}}, true},
-		"no control events":      {deliver.Match{Control: []event.Op{}}, false},
+		"gap of the resource":        {gap, deliver.Match{Group: new("apps"), Resource: "deployments"}, true},
+		"gap, namespaces":            {gap, deliver.Match{Resource: "deployments", Namespaces: []string{"other"}}, true},
+		"gap of another resource":    {gap, deliver.Match{Resource: "pods"}, false},
+		"gap of another group":       {gap, deliver.Match{Group: new("")}, false},
+		"gap, other ops":             {gap, deliver.Match{Ops: added}, true},
+		"gap, no control events":     {gap, deliver.Match{Control: none}, false},
+		"state":                      {state, deliver.Match{}, false},
+		"state of the resource":      {state, deliver.Match{Resource: "pods"}, false},
+		"state, asked for":           {state, deliver.Match{Namespaces: []string{"other"}, Control: []event.Op{event.State}}, true},
+		"state of another":           {state, deliver.Match{Resource: "nodes", Control: []event.Op{event.State}}, false},
+		"state, others asked for":    {state, deliver.Match{Control: []event.Op{event.Gap}}, false},
+		"trimmed":                    {trimmed, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: added, Control: []event.Op{event.Gap}}, true},
+		"trimmed, no control events": {trimmed, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: added, Control: none}, false},
+		"snapshot":                   {event.Event{Op: event.Snapshot, ResourceVersion: 5}, deliver.Match{}, false},
+		"snapshot, again":            {event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5, Run: 3, Replay: true}, deliver.Match{}, true},
+		"begin":                      {event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3}, deliver.Match{}, false},
+		"begin, again":               {event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3, Replay: true}, deliver.Match{}, true},
+		"synced":                     {event.Event{Op: event.Synced, ResourceVersion: 5, Run: 3}, deliver.Match{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
-			if got := route(t, false, test.match).Admits(&gap); got != test.want {
-				t.Errorf("Admits(gap) = %v, want %v", got, test.want)
+			if got := route(t, false, test.match).Admits(&test.event); got != test.want {
+				t.Errorf("admitted: %t", got)
 			}
 		})
 	}
-}
-
-// TestTrimmedGapGoesToEverySink: trimmed events may be of any resource, so that every
-// match with gap in control gets the gap.
-func TestTrimmedGapGoesToEverySink(t *testing.T) {
-	gap := event.Event{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 3}}
-	for want, control := range map[bool][]event.Op{true: {event.Gap}, false: {}} {
-		r := route(t, true, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: []event.Op{event.Added}, Control: control})
-		if got := r.Admits(&gap); got != want {
-			t.Errorf("control %q: admitted %t", control, got)
-		}
-	}
-}
-
-// A sink that begins now gets what is announced anew, but not what was there before.
-func TestStartNowAndReannounced(t *testing.T) {
-	r := route(t, false, deliver.Match{})
-	for _, test := range []struct {
-		event event.Event
-		want  bool
-	}{
-		{event.Event{Op: event.Snapshot, ResourceVersion: 5}, false},
-		{event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5, Run: 3, Replay: true}, true},
-		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3}, false},
-		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3, Replay: true}, true},
-		{event.Event{Op: event.Synced, ResourceVersion: 5, Run: 3}, true},
-	} {
-		if got := r.Admits(&test.event); got != test.want {
-			t.Errorf("%s, replay %t: %t", test.event.Op, test.event.Replay, got)
-		}
+	if route(t, true).Admits(&state) {
+		t.Error("a sink without a match gets states")
 	}
 }
 

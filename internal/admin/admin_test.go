@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -55,55 +54,41 @@ func start(t *testing.T, o admin.Options) *admin.Server {
 
 func get(t *testing.T, s *admin.Server, path string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+path, nil)
-	must(t, err)
-	response, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	must(t, err)
-	return response.StatusCode, string(body)
+	return request(t, http.DefaultClient, "GET "+path, s.Address(), nil)
 }
 
 func TestHealthAndReadiness(t *testing.T) {
 	now, longAgo := time.Now(), time.Now().Add(-time.Hour)
+	live := admin.Target{Target: "t", State: "live", Looked: true, Beat: now}
 	cases := map[string]struct {
-		target         admin.Target
+		target         admin.Target // without a name there is none
 		healthy, ready int
 		says           string
+		journal        admin.Journal
 	}{
-		"live":                        {admin.Target{Target: "t", State: "live", Looked: true, Beat: now}, 200, 200, ""},
-		"forbidden":                   {admin.Target{Target: "t", State: "forbidden", Looked: true, Beat: now}, 200, 200, ""},
-		"not looked at yet":           {admin.Target{Target: "t", State: "starting", Beat: now}, 200, 503, "target t is starting"},
-		"hangs":                       {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo}, 503, 200, "target t has done nothing for 1h"},
-		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: longAgo}, 200, 503, "target t waits for the journal since 1h"},
-		"waits for a moment":          {admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: now}, 200, 200, ""},
+		"live":                        {target: live, healthy: 200, ready: 200},
+		"forbidden":                   {target: admin.Target{Target: "t", State: "forbidden", Looked: true, Beat: now}, healthy: 200, ready: 200},
+		"not looked at yet":           {target: admin.Target{Target: "t", State: "starting", Beat: now}, healthy: 200, ready: 503, says: "target t is starting"},
+		"hangs":                       {target: admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo}, healthy: 503, ready: 200, says: "target t has done nothing for 1h"},
+		"held back by a full journal": {target: admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: longAgo}, healthy: 200, ready: 503, says: "target t waits for the journal since 1h"},
+		"waits for a moment":          {target: admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: now}, healthy: 200, ready: 200},
+		"no targets":                  {healthy: 200, ready: 503},
+		"stuck journal":               {target: live, healthy: 503, ready: 503, says: "journal: it does not answer", journal: admin.Journal{Problem: "it does not answer", Stuck: true, Unusable: true}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, options(c.target))
+			o := options()
+			if c.target.Target != "" {
+				o = options(c.target)
+			}
+			o.Journal = func() admin.Journal { return c.journal }
+			s := start(t, o)
 			healthy, h := get(t, s, "/healthz")
 			ready, r := get(t, s, "/readyz")
 			if healthy != c.healthy || ready != c.ready || !strings.Contains(h+r, c.says) {
 				t.Errorf("healthz %d %q, readyz %d %q", healthy, h, ready, r)
 			}
 		})
-	}
-}
-
-func TestStuckJournal(t *testing.T) {
-	o := options()
-	o.Journal = func() admin.Journal { return admin.Journal{Problem: "it does not answer", Stuck: true} }
-	s := start(t, o)
-	if code, body := get(t, s, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "journal: it does not answer") {
-		t.Errorf("healthz %d %q", code, body)
-	}
-}
-
-func TestNotReadyWithoutTargets(t *testing.T) {
-	s := start(t, options())
-	if code, body := get(t, s, "/readyz"); code != http.StatusServiceUnavailable {
-		t.Errorf("readyz %d %q", code, body)
 	}
 }
 

@@ -32,15 +32,8 @@ func TestOnlyReading(t *testing.T) {
 	s := start(t, options(admin.Target{Target: "t", State: "live", Looked: true, Beat: time.Now()}))
 	for _, path := range []string{"/healthz", "/readyz", "/status"} {
 		for method, want := range map[string]int{http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
-			request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Address()+path, nil)
-			must(t, err)
-			response, err := http.DefaultClient.Do(request)
-			must(t, err)
-			if err := response.Body.Close(); err != nil {
-				t.Error(err)
-			}
-			if response.StatusCode != want {
-				t.Errorf("%s %s = %d, want %d", method, path, response.StatusCode, want)
+			if code, _ := request(t, http.DefaultClient, method+" "+path, s.Address(), nil); code != want {
+				t.Errorf("%s %s = %d, want %d", method, path, code, want)
 			}
 		}
 	}

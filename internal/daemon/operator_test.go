@@ -112,48 +112,37 @@ func listed(t *testing.T, box deliver.Box) []uint64 {
 	return numbers
 }
 
-// TestRefusedAgain: an event that is refused again is a new dead letter, which the same command
-// does not deliver.
-func TestRefusedAgain(t *testing.T) {
-	box := filled(t, 3)
-	o := operatorOf(t, box, func(context.Context, []event.Event) (int, error) {
-		return 0, sink.Permanent(fmt.Errorf("refused"))
-	})
-	count, err := o.RedeliverLetters(t.Context(), "out", []uint64{3, 1})
-	if count.Events != 0 || count.Refused != 2 || err != nil {
-		t.Errorf("%+v, %v", count, err)
-	}
-	if got, want := listed(t, box), []uint64{2, 4, 5}; !slices.Equal(got, want) {
-		t.Errorf("listed: %d, want %d", got, want)
-	}
-}
-
-// TestUnknownNumbers: the error names the numbers without a dead letter, and the others stay.
-func TestUnknownNumbers(t *testing.T) {
-	box := filled(t, 2)
-	o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) { return len(batch), nil })
-	_, err := o.RedeliverLetters(t.Context(), "out", []uint64{7, 2, 3})
-	if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "no dead letter of number 7, 3, and informd changed nothing") {
-		t.Errorf("error %v", err)
-	}
-	if got, want := listed(t, box), []uint64{1, 2}; !slices.Equal(got, want) {
-		t.Errorf("listed: %d, want %d", got, want)
-	}
-}
-
-// TestFilteredOutDeadLettersStay: the operator has narrowed the sink since. The answer counts the dead
-// letters that nothing was sent for, and they stay.
-func TestFilteredOutDeadLettersStay(t *testing.T) {
-	box := filled(t, 3)
-	o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
-		return len(batch), nil
-	}, deliver.Match{Resource: "secrets"})
-	count, err := o.RedeliverLetters(t.Context(), "out", nil)
-	if want := (admin.Count{Filtered: 3}); count != want || err != nil {
-		t.Errorf("%+v, %v, want %+v", count, err, want)
-	}
-	if got, want := listed(t, box), []uint64{1, 2, 3}; !slices.Equal(got, want) {
-		t.Errorf("listed: %d, want %d", got, want)
+// TestRedelivery: an event that is refused again is a new dead letter, which the same command does not deliver. Numbers without
+// a dead letter are in the error. If the operator has narrowed the sink since, the dead letters that nothing was sent for are
+// counted and stay.
+func TestRedelivery(t *testing.T) {
+	accept := func(_ context.Context, batch []event.Event) (int, error) { return len(batch), nil }
+	refuse := func(context.Context, []event.Event) (int, error) { return 0, sink.Permanent(errors.New("refused")) }
+	for name, test := range map[string]struct {
+		write   writeFunc
+		only    []deliver.Match
+		numbers []uint64
+		want    admin.Count
+		unknown string
+		left    []uint64
+	}{
+		"refused again": {write: refuse, numbers: []uint64{3, 1}, want: admin.Count{Refused: 2}, left: []uint64{2, 4, 5}},
+		"unknown":       {write: accept, numbers: []uint64{7, 2, 4}, unknown: "no dead letter of number 7, 4, and informd changed nothing", left: []uint64{1, 2, 3}},
+		"filtered out":  {write: accept, only: []deliver.Match{{Resource: "secrets"}}, want: admin.Count{Filtered: 3}, left: []uint64{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := filled(t, 3)
+			count, err := operatorOf(t, box, test.write, test.only...).RedeliverLetters(t.Context(), "out", test.numbers)
+			if errors.Is(err, admin.ErrUnknown) != (test.unknown != "") || (err == nil) != (test.unknown == "") || err != nil && !strings.Contains(err.Error(), test.unknown) {
+				t.Errorf("error %v", err)
+			}
+			if count != test.want {
+				t.Errorf("%+v, want %+v", count, test.want)
+			}
+			if got := listed(t, box); !slices.Equal(got, test.left) {
+				t.Errorf("listed: %d, want %d", got, test.left)
+			}
+		})
 	}
 }
 

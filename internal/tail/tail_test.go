@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,19 @@ func numbered(n int, data string) event.Event {
 	}
 }
 
+// open opens a reader. It has no goroutine, and ends with its feed.
+func open(t *testing.T, feed *tail.Feed, wants func(*event.Event) bool) *tail.Reader {
+	t.Helper()
+	r, err := feed.Open(wants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// large is the data of an event.
+func large(size int) string { return `{"object":"` + strings.Repeat("x", size) + `"}` }
+
 // TestReadersGetAllInOrder: each reader gets each event that it wants, once and in order, while
 // several goroutines publish and the memory of the events is reused.
 func TestReadersGetAllInOrder(t *testing.T) {
@@ -30,10 +44,7 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	defer cancel()
 	var running sync.WaitGroup
 	for k := range readers {
-		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := open(t, &feed, func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) })
 		running.Go(func() {
 			defer r.Close()
 			last := uint64(0)
@@ -75,12 +86,8 @@ func TestReadersGetAllInOrder(t *testing.T) {
 // TestSlowReader: a reader has a part of what the feed keeps in its hands, and gets the rest later.
 func TestSlowReader(t *testing.T) {
 	var feed tail.Feed
-	r, err := feed.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 400<<10)) + `"}`
+	r := open(t, &feed, nil)
+	data := large(400 << 10)
 	const events = 20
 	for n := 1; n <= events; n++ {
 		feed.Publish([]event.Event{numbered(n, data)})
@@ -101,12 +108,8 @@ func TestSlowReader(t *testing.T) {
 // TestLimit: a reader with a limit gets the newest of all events, and knows how many it has missed.
 func TestLimit(t *testing.T) {
 	var feed tail.Feed
-	r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion != 99 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 400<<10)) + `"}`
+	r := open(t, &feed, func(e *event.Event) bool { return e.ResourceVersion != 99 })
+	data := large(400 << 10)
 	for n := 91; n <= 100; n++ {
 		feed.Publish([]event.Event{numbered(n, data)})
 	}
@@ -125,17 +128,8 @@ func TestLimit(t *testing.T) {
 // what there is.
 func TestSlowReaderMissesEvents(t *testing.T) {
 	var feed tail.Feed
-	slow, err := feed.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	fast, err := feed.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fast.Close()
-	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"}`
+	slow, fast := open(t, &feed, nil), open(t, &feed, nil)
+	data := large(1 << 20)
 	const events = 40
 	for n := 1; n <= events; n++ {
 		feed.Publish([]event.Event{numbered(n, data)})
@@ -165,34 +159,17 @@ func TestSlowReaderMissesEvents(t *testing.T) {
 
 func TestReadersAreBounded(t *testing.T) {
 	var feed tail.Feed
-	var open []*tail.Reader
-	for range tail.MaxReaders {
-		r, err := feed.Open(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		open = append(open, r)
+	first := open(t, &feed, nil)
+	for range tail.MaxReaders - 1 {
+		open(t, &feed, nil)
 	}
 	if _, err := feed.Open(nil); !errors.Is(err, tail.ErrTooMany) {
 		t.Errorf("one reader too many gets %v", err)
 	}
-	open[0].Close()
-	if r, err := feed.Open(nil); err != nil {
-		t.Errorf("after one was closed: %v", err)
-	} else {
-		r.Close()
-	}
-	for _, r := range open[1:] {
-		r.Close()
-	}
+	first.Close()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := feed.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if _, err := r.Next(ended, 0); !errors.Is(err, context.Canceled) {
+	if _, err := open(t, &feed, nil).Next(ended, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("Next with an ended context returns %v", err)
 	}
 }
@@ -212,15 +189,12 @@ func TestEndOfAWaitLosesNothing(t *testing.T) {
 	for _, wanted := range []int{0, 3} { // none and some of the events before the end are wanted
 		ctx, cancel := context.WithCancel(t.Context())
 		seen := 0
-		r, err := feed.Open(func(*event.Event) bool {
+		r := open(t, &feed, func(*event.Event) bool {
 			if seen++; seen == 4 {
 				cancel()
 			}
 			return seen <= wanted || seen > 4
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for n := 1; n <= 10; n++ {
 			feed.Publish([]event.Event{numbered(n, `{"object":{}}`)})
 		}

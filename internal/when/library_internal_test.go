@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
 )
 
 const limit = 100_000
@@ -46,18 +45,11 @@ func evaluate(t *testing.T, text string, variables map[string]any) (any, error) 
 	return result.Value(), nil
 }
 
-// The functions are there, with the results that the Kubernetes API's documentation says.
+// The functions of each of Kubernetes' libraries are there, also where informd bounds their costs.
 func TestFunctions(t *testing.T) {
 	for _, expression := range []string{
-		`quantity("1.5G").isInteger() && quantity("200k") == quantity("200000")`,
-		`isQuantity("1.3Gi") && !isQuantity("1,3G") && !isQuantity("200K") && !isQuantity("Three")`,
-		`!quantity("9999999999999999999999999999999999999G").isInteger()`,
-		`quantity("50k").asInteger() == 50000 && quantity("50k").sub(20000).asApproximateFloat() == 30000.0`,
-		`quantity("50k").add(quantity("20k")) == quantity("70k") && quantity("50k").add(20) == quantity("50020")`,
-		`quantity("50k").sub(quantity("20k")) == quantity("30k") && quantity("50k").sub(20000) == quantity("30k")`,
-		`quantity("200M").compareTo(quantity("0.2G")) == 0 && quantity("50M").compareTo(quantity("50Mi")) == -1`,
-		`quantity("150Mi").isGreaterThan(quantity("100Mi")) && quantity("50M").isLessThan(quantity("100M"))`,
-		`sign(quantity("-1")) == -1`,
+		`quantity("50k").add(quantity("20k")) == quantity("70k") && quantity("50k").sub(20000).asApproximateFloat() == 30000.0`,
+		`isQuantity("1.3Gi") && !isQuantity("1,3G") && quantity("50M").compareTo(quantity("50Mi")) == -1 && sign(quantity("-1")) == -1`,
 		`quantity(s).isLessThan(quantity("1Ti"))`,
 		`semver("1.2.3").isGreaterThan(semver("1.2.2")) && !isSemver(s)`,
 		`isQuantity("1e100") && isQuantity("-1E-100") && quantity("1e100").isGreaterThan(quantity("1E")) && quantity("1e-9") == quantity("1n")`,
@@ -69,17 +61,9 @@ func TestFunctions(t *testing.T) {
 		`[1, 3].min() == 1 && [1, 3].max() == 3 && ["b", "a"].min() == "a" && list.max() == 3.5`,
 		`[1, 2, 2, 3].indexOf(2) == 1 && ["a", "b", "b", "c"].lastIndexOf("b") == 2 && [1.0].indexOf(1.1) == -1`,
 		`[1, 2, 3].includes(2) && ![1, 2, 3].includes(4) && "model-a".includes("model-a") && !"model-a".includes("model-b")`,
-		`url("https://user:pass@example.com:80/a b?k=1&k=2#f").getHost() == "example.com:80"`,
-		`url("https://[::1]:80/").getHostname() == "::1" && url("https://[::1]:80/").getPort() == "80" && url("https://x/").getPort() == ""`,
-		`url("https://example.com/path with spaces/").getEscapedPath() == "/path%20with%20spaces/" && url("/path").getScheme() == ""`,
-		`url("https://x/?k1=a&k2=b&k2=c").getQuery() == {"k1": ["a"], "k2": ["b", "c"]} && isURL("https://a.b/c") && !isURL("../relative")`,
+		`url("https://[::1]:80/?k=a&k=b").getHostname() == "::1" && url("https://x/?k=a&k=b").getQuery() == {"k": ["a", "b"]} && !isURL("../relative")`,
 		`isIP("::1") && ip("127.0.0.1").isLoopback() && cidr("10.0.0.0/8").containsIP("10.1.2.3") && !cidr("10.0.0.0/8").containsIP(ip("11.1.2.3"))`,
-		`!format.dns1123Label().validate("my-label").hasValue() && format.dns1123Label().validate("My").value().size() == 1`,
-		`!format.dns1123LabelPrefix().validate("my-").hasValue() && format.dns1123Label().validate("my-").hasValue()`,
-		`!format.named("uuid").value().validate("123e4567-e89b-12d3-a456-426614174000").hasValue() && !format.named("none").hasValue()`,
-		`!format.byte().validate("aGVsbG8=").hasValue() && format.byte().validate("!").hasValue()`,
-		`!format.date().validate("2021-01-01").hasValue() && format.datetime().validate("2021-01-01").hasValue()`,
-		`!format.uri().validate("http://example.com").hasValue() && !format.qualifiedName().validate("a.io/b").hasValue() && !format.labelValue().validate("").hasValue()`,
+		`!format.dns1123Label().validate("my-label").hasValue() && format.named("uuid").value().validate("123e4567").hasValue()`,
 		`sets.contains([1, 2, 3], [1]) && [1, 2, 2].distinct() == [1, 2] && "a,b".split(",").join("-") == "a-b" && "%d".format([5]) == "5"`,
 		`{"a": 1}.all(k, v, k == "a" && v == 1) && [[1], [2]].flatten() == [1, 2]`,
 	} {
@@ -218,23 +202,5 @@ func TestDearCallsOnNestedValues(t *testing.T) {
 		if got, err := evaluate(t, expression, map[string]any{"s": text[:3000] + "d" + text[:1000], "list": labels}); got != true || err != nil {
 			t.Errorf("%s: %v, %v", expression, got, err)
 		}
-	}
-}
-
-// Opaque values equal only their like, and are no key of a set.
-func TestOpaqueValues(t *testing.T) {
-	for expression, want := range map[string]any{
-		`quantity("1k") == quantity("1000")`:                    true,
-		`url("https://a/") == url("https://b/")`:                false,
-		`type(quantity("1")) == type(quantity("2"))`:            true,
-		`dyn(quantity("1")) in [1, 2]`:                          false,
-		`[quantity("1"), quantity("2")].indexOf(quantity("2"))`: int64(1),
-	} {
-		if got, err := evaluate(t, expression, nil); got != want || err != nil {
-			t.Errorf("%s: %v, %v; want %v", expression, got, err, want)
-		}
-	}
-	if got, err := evaluate(t, `dyn(quantity("1")) == dyn(url("https://a/"))`, nil); err == nil && got == types.True {
-		t.Error("a quantity equals a URL")
 	}
 }

@@ -9,12 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -25,14 +23,13 @@ import (
 // TestRemoveOnStoppedSharedInformer and TestShutdown.
 func clientGoHandlers() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
-		"TestListenerResyncPeriods":                        listenerResyncPeriods,
-		"TestSharedInformerMultipleRegistration":           registrations,
-		"TestSharedInformerHandlerAbuse":                   handlerAbuse,
-		"TestAddWhileActive":                               addWhileActive,
-		"TestEventPanics":                                  eventPanics,
-		"TestRemoveEventHandler_SynchronousShutdown":       removeOfBlockedHandlers,
-		"TestShutDownEventHandler_Lifecycles":              lifecycles,
-		"TestTypedSharedIndexInformerAddTypedEventHandler": typedHandler,
+		"TestListenerResyncPeriods":                  listenerResyncPeriods,
+		"TestSharedInformerMultipleRegistration":     registrations,
+		"TestSharedInformerHandlerAbuse":             handlerAbuse,
+		"TestAddWhileActive":                         addWhileActive,
+		"TestEventPanics":                            eventPanics,
+		"TestRemoveEventHandler_SynchronousShutdown": removeOfBlockedHandlers,
+		"TestShutDownEventHandler_Lifecycles":        lifecycles,
 	}
 }
 
@@ -264,24 +261,5 @@ func lifecycles(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// typedHandler puts client-go's typed informer over one of this package.
-func typedHandler(t *testing.T) {
-	p := newPodInformer(t, 0, "pod1")
-	typed := cache.NewTypedSharedIndexInformer[*corev1.Pod](p)
-	var added, deleted atomic.Pointer[corev1.Pod]
-	if _, err := typed.AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*corev1.Pod]{
-		AddFunc:    func(pod *corev1.Pod) { added.Store(pod) },
-		DeleteFunc: func(of cache.DeletedObject[*corev1.Pod]) { deleted.Store(of.OptionalObj) },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.sync(t)
-	p.api.delete("pods", "a", "pod1")
-	eventually(t, "the deletion", func() bool { return deleted.Load() != nil })
-	if a, d := added.Load(), deleted.Load(); a.Name != "pod1" || d.Name != "pod1" || a.ResourceVersion >= d.ResourceVersion {
-		t.Errorf("added %v, deleted %v", a, d)
 	}
 }

@@ -1,16 +1,12 @@
 package informer_test
 
 import (
-	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
@@ -21,64 +17,11 @@ import (
 // that of TestResetWatch as well, and state that of TestAddOnStoppedSharedInformer.
 func clientGoLifecycles() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
-		"TestIndexer":                          indexer,
 		"TestSharedInformerInitializationRace": initializationRace,
 		"TestSharedInformerWatchDisruption":    watchDisruption,
 		"TestSharedInformerErrorHandling":      errorHandling,
 		"TestSharedInformerStartRace":          startRace,
 		"TestStateSharedInformer":              state,
-	}
-}
-
-// byLabelNames is an index function.
-func byLabelNames(o any) ([]string, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil, errors.New("no Pod")
-	}
-	return slices.Collect(maps.Keys(pod.Labels)), nil
-}
-
-// podNames returns the names of Pods.
-func podNames(all []any) string {
-	names := make([]string, len(all))
-	for n, o := range all {
-		names[n] = nameOf(o)
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
-
-func indexer(t *testing.T) {
-	p := newPodInformer(t, time.Second)
-	p.api.put("pods", "a", "pod1", labelled(map[string]any{"a": "a-val", "b": "b-val1"}))
-	p.api.put("pods", "a", "pod2", labelled(map[string]any{"b": "b-val2"}))
-	must(t, p.AddIndexers(cache.Indexers{"labels": byLabelNames}))
-	p.sync(t)
-	found := func(index string) string {
-		all, err := p.GetIndexer().ByIndex(index, "a")
-		must(t, err)
-		return podNames(all)
-	}
-	if got := found("labels"); got != "pod1" {
-		t.Errorf("found %q", got)
-	}
-	p.api.put("pods", "a", "pod3", labelled(map[string]any{"a": "a-val2"}))
-	eventually(t, "a later Pod in the index", func() bool { return found("labels") == "pod1 pod3" })
-	p.api.put("pods", "a", "pod1", labelled(map[string]any{"a": nil}))
-	eventually(t, "a changed Pod leaves its value", func() bool { return found("labels") == "pod3" })
-	again := cache.Indexers{"labels-again": byLabelNames}
-	must(t, p.AddIndexers(again))
-	if err := p.AddIndexers(again); err == nil {
-		t.Error("two indices have one name")
-	}
-	if got := found("labels-again"); got != "pod3" {
-		t.Errorf("found %q by a later index", got)
-	}
-	for _, index := range []string{"labels", "labels-again"} {
-		if got := slices.Sorted(slices.Values(p.GetIndexer().ListIndexFuncValues(index))); !slices.Equal(got, []string{"a", "b"}) {
-			t.Errorf("values of %s: %v", index, got)
-		}
 	}
 }
 

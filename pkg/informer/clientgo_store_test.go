@@ -19,7 +19,8 @@ import (
 )
 
 // clientGoStores are the tests of stores and indices. likeClientGo is that of TestIndex, TestMultiIndexKeys,
-// TestGetIndexFuncValues, TestListAll, TestThreadSafeStoreRV and the other ones of TestThreadSafeStore as well.
+// TestGetIndexFuncValues, TestListAll, TestThreadSafeStoreRV and the other ones of TestThreadSafeStore as well, and
+// TestFieldIndexes that of TestIndexer.
 func clientGoStores() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"TestCache":    likeClientGo,

@@ -28,6 +28,7 @@ import (
 //   - TestCacheWithTransformer, TestCacheTransactionShouldIndexErrors, TestWithStoreMetricsDefaulting:
 //     the store has no transform, transactions or metrics; the informer and Factory.Stats do.
 //   - TestFIFOCache, TestUndeltaStore: there is no such queue.
+//   - TestTypedSharedIndexInformerAddTypedEventHandler: client-go's typed informer calls any other one.
 //   - TestWatchListSemanticsSimple, TestUnSupportWatchListSemantics of both informers: the first
 //     list is read in pages, and never by a watch.
 func clientGo() map[string]func(*testing.T) {

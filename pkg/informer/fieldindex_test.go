@@ -62,6 +62,9 @@ func TestFieldIndexes(t *testing.T) {
 	if err != nil || called != 4 {
 		t.Fatalf("%d calls, %v", called, err)
 	}
+	if err := i.AddIndexers(cache.Indexers{"own": own}); err == nil {
+		t.Error("two indices have one name")
+	}
 	must(t, store.Update(indexed(0, "node-1")))
 	must(t, store.Delete(indexed(3, "")))
 	for name, want := range map[string]map[string][]string{

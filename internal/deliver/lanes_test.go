@@ -69,33 +69,42 @@ func (w *witness) complete(what string, seq uint64) {
 	}
 }
 
-// sink makes a destination that is slow, and fails in every way it may.
-func (w *witness) sink(r *rand.Rand) *fakeSink {
+// moody is a sink that is slow, and does everything that a sink may do. Look sees each batch before and after it is written, take
+// each event that the sink accepts.
+func moody(r *rand.Rand, look func([]event.Event), take func(*event.Event)) *fakeSink {
 	var mu sync.Mutex
 	random := func(n int) int {
 		mu.Lock()
 		defer mu.Unlock()
 		return r.IntN(n)
 	}
-	return &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+	return &fakeSink{write: func(ctx context.Context, batch []event.Event) (taken int, err error) {
+		look(batch)
+		defer func() {
+			look(batch)
+			for i := range batch[:taken] {
+				take(&batch[i])
+			}
+		}()
 		if err := wait(ctx, time.Duration(random(50))*time.Millisecond); err != nil {
 			return 0, err
 		}
-		n, err := len(batch), error(nil)
-		switch random(10) {
+		n := random(len(batch))
+		switch random(16) {
 		case 0:
-			n, err = random(len(batch)), errDown
+			return n, errDown
 		case 1:
-			n, err = random(len(batch)), sink.WithRetryAfter(errDown, time.Second)
+			return n, sink.WithRetryAfter(errDown, time.Second)
 		case 2:
-			n, err = random(len(batch)), sink.Permanent(errors.New("bad"))
+			return n, sink.Permanent(errors.New("bad"))
 		case 3:
 			panic("oh")
+		case 4:
+			if err := wait(ctx, 5*time.Second); err != nil { // longer than a replaced sink may take
+				return n, err
+			}
 		}
-		for i := range batch[:n] {
-			w.arrive(&batch[i])
-		}
-		return n, err
+		return len(batch), nil
 	}}
 }
 
@@ -119,7 +128,8 @@ func liveAndDie(t *testing.T, lanes int, r *rand.Rand) {
 	change := func(o *deliver.Options) { o.Lanes, o.Route, o.DeadLetters = lanes, admits, w.letters }
 	for life := 0; ; life++ {
 		w.previous, w.control = map[string]uint64{}, 0
-		g := newRig(t, j, w.sink(rand.New(rand.NewPCG(r.Uint64(), 0))), change)
+		s := moody(rand.New(rand.NewPCG(r.Uint64(), 0)), func([]event.Event) {}, w.arrive)
+		g := newRig(t, j, s, change)
 		ctx, cancel := context.WithCancel(t.Context())
 		g.run(ctx)
 		if life == 5 {

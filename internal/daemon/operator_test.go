@@ -29,7 +29,7 @@ func must(tb testing.TB, err error) {
 }
 
 // emptyJournal opens an empty journal in a directory of the test, until the test ends.
-func emptyJournal(t *testing.T) *journal.Journal {
+func emptyJournal(t testing.TB) *journal.Journal {
 	t.Helper()
 	j, err := journal.OpenTemporary(t.TempDir(), journal.Config{Cluster: "test", Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)

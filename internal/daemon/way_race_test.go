@@ -1,6 +1,6 @@
 //go:build race
 
-package daemon_test
+package daemon
 
 // What one event allocates at most: the race detector makes some of its own, and has
 // sync.Pool drop at random what is put into it.

@@ -1,4 +1,4 @@
-package daemon_test
+package daemon
 
 import (
 	"bufio"
@@ -196,22 +196,14 @@ func newWay(tb testing.TB) *way {
 	w := &way{body: newWatchBody(), sink: &tally{}}
 	w.sink.come.L = &w.sink.mu
 	quiet := slog.New(slog.DiscardHandler)
-	j, err := journal.OpenTemporary(tb.TempDir(), journal.Config{Cluster: "test", Logger: quiet})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	route := deliver.NewRoute(nil, true)
+	j := emptyJournal(tb)
 	cursor, err := j.Open("out", journal.FromSnapshot)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	runner, err := deliver.New(cursor, nil, deliver.Options{
 		Name: "out", Logger: quiet, Registerer: prometheus.NewRegistry(),
-		Setup: deliver.Setup{Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return w.sink, nil }},
+		Setup: deliver.Setup{Lanes: 1, Route: deliver.NewRoute(nil, true), Open: func(context.Context) (sink.Sink, error) { return w.sink, nil }},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -224,20 +216,13 @@ func newWay(tb testing.TB) *way {
 		RedactionKey: []byte("0123456789abcdef"), Logger: quiet,
 		Reject: func(_ context.Context, r dynwatch.Rejected) error { return fmt.Errorf("rejected: %s", r.Reason) },
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() {
 		m.Close()
 		cancel()
 		wg.Wait()
-		if err := j.Close(); err != nil {
-			tb.Error(err)
-		}
 	})
-	if err := m.Apply([]dynwatch.Resource{{Group: "example.com", Resource: "things"}}); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, m.Apply([]dynwatch.Resource{{Group: "example.com", Resource: "things"}}))
 	w.bring(2 * wayObjects) // until all is known, and all buffers have their size
 	return w
 }
@@ -265,9 +250,8 @@ func BenchmarkWay(b *testing.B) {
 		b.ResetTimer()
 		before := cpuTime(b)
 		for range b.N {
-			if _, err := r.ReadSlice('\n'); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.ReadSlice('\n')
+			must(b, err)
 		}
 		b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 	})
@@ -277,9 +261,7 @@ func BenchmarkWay(b *testing.B) {
 func cpuTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

@@ -3,9 +3,7 @@ package when
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
+	strictjson "sigs.k8s.io/json"
 )
 
 // reference is the text in Go's maps and slices, as Kubernetes decodes it: what to compare with.
@@ -276,50 +275,8 @@ func touch(value ref.Val, depth int) {
 	}
 }
 
-// ambiguous reports whether a key is twice in one object, of which either may count,
-// or a value nests deeper than is read.
+// ambiguous reports whether a key is twice in one object, of which either may count, or a value may nest deeper than is read.
 func ambiguous(text []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	type level struct {
-		keys map[string]bool // nil in a list
-		key  bool            // a key comes next
-	}
-	var levels []level
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return false
-		}
-		if err != nil || len(levels) > 500 {
-			return true
-		}
-		top := len(levels) - 1
-		if delim, ok := token.(json.Delim); ok {
-			switch delim {
-			case '{':
-				levels = append(levels, level{keys: map[string]bool{}, key: true})
-				continue
-			case '[':
-				levels = append(levels, level{})
-				continue
-			}
-			levels = levels[:top]
-			if top--; top >= 0 {
-				levels[top].key = levels[top].keys != nil
-			}
-			continue
-		}
-		if top < 0 || levels[top].keys == nil {
-			continue
-		}
-		if key, ok := token.(string); ok && levels[top].key {
-			if levels[top].keys[key] {
-				return true
-			}
-			levels[top].keys[key] = true
-			levels[top].key = false
-			continue
-		}
-		levels[top].key = true
-	}
+	strict, err := strictjson.UnmarshalStrict(text, new(any), strictjson.DisallowDuplicateFields)
+	return err != nil || len(strict) > 0 || bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > 500
 }

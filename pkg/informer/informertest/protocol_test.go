@@ -356,6 +356,10 @@ func TestObjects(t *testing.T) {
 		"a namespace": func() { c.Put(`{"kind":"Node","metadata":{"namespace":"a","name":"n"}}`) },
 		"no version":  func() { c.Serve(informertest.Resource{Resource: "x", Kind: "X"}) },
 		"the future":  func() { c.Rollback(1000) },
+		// With such a fault, a test would pass without it.
+		"unknown verb": func() { c.Inject(informertest.Fault{Verb: "WATCH", Code: 500}) },
+		"no error":     func() { c.Inject(informertest.Fault{Code: 200}) },
+		"no effect":    func() { c.Inject(informertest.Fault{Verb: informertest.List}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

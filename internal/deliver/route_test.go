@@ -55,42 +55,47 @@ func TestRouteSelects(t *testing.T) {
 	}
 }
 
-// wantOps compares the operations that a route admits, of one object and its target.
-func wantOps(t *testing.T, r *deliver.Route, want string) {
-	t.Helper()
-	var got []string
-	for _, op := range event.Ops() {
-		if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
-			got = append(got, string(op))
-		}
-	}
-	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
-		t.Errorf("admitted ops (-want +got):\n%s", diff)
-	}
-}
-
+// TestRouteOps: a condition is not about deletions, left and control events, but about a snapshot.
 func TestRouteOps(t *testing.T) {
 	ops := func(names ...event.Op) []event.Op { return names }
+	const objects = "snapshot added modified deleted left entered"
 	for name, test := range map[string]struct {
-		ops, control []event.Op
-		snapshot     bool
-		want         string
+		match deliver.Match
+		now   bool
+		want  string
 	}{
-		"all":                  {nil, nil, true, "snapshot added modified deleted left entered begin synced gap"},
-		"start now":            {nil, nil, false, "added modified deleted left entered synced gap"},
-		"named":                {ops("added"), nil, true, "added synced gap"},
-		"named, start now":     {ops("snapshot", "added"), nil, false, "added synced gap"},
-		"deleted alone":        {ops("deleted"), nil, true, "deleted synced gap"},
-		"all of a snapshot":    {ops("snapshot", "added"), nil, true, "snapshot added begin synced gap"},
-		"no control events":    {nil, []event.Op{}, true, "snapshot added modified deleted left entered"},
-		"named, no control":    {ops("added"), []event.Op{}, true, "added"},
-		"no end of a snapshot": {nil, ops("begin", "gap"), true, "snapshot added modified deleted left entered gap"},
-		"bounds of a snapshot": {nil, ops("begin", "synced"), true, "snapshot added modified deleted left entered begin synced"},
-		"state alone":          {ops("added"), ops("state"), true, "added state"},
-		"every control event":  {ops("left"), ops("begin", "synced", "gap", "state"), true, "left synced gap state"},
+		"all":                         {deliver.Match{}, false, objects + " begin synced gap"},
+		"start now":                   {deliver.Match{}, true, "added modified deleted left entered synced gap"},
+		"named":                       {deliver.Match{Ops: ops("added")}, false, "added synced gap"},
+		"named, start now":            {deliver.Match{Ops: ops("snapshot", "added")}, true, "added synced gap"},
+		"deleted alone":               {deliver.Match{Ops: ops("deleted")}, false, "deleted synced gap"},
+		"all of a snapshot":           {deliver.Match{Ops: ops("snapshot", "added")}, false, "snapshot added begin synced gap"},
+		"no control events":           {deliver.Match{Control: []event.Op{}}, false, objects},
+		"named, no control":           {deliver.Match{Ops: ops("added"), Control: []event.Op{}}, false, "added"},
+		"no end of a snapshot":        {deliver.Match{Control: ops("begin", "gap")}, false, objects + " gap"},
+		"bounds of a snapshot":        {deliver.Match{Control: ops("begin", "synced")}, false, objects + " begin synced"},
+		"state alone":                 {deliver.Match{Ops: ops("added"), Control: ops("state")}, false, "added state"},
+		"every control event":         {deliver.Match{Ops: ops("left"), Control: ops("begin", "synced", "gap", "state")}, false, "left synced gap state"},
+		"never":                       {deliver.Match{When: always(false)}, false, "deleted left begin synced gap"},
+		"always":                      {deliver.Match{When: always(true)}, false, objects + " begin synced gap"},
+		"never, without the deleted":  {deliver.Match{When: always(false), Ops: ops("left"), Control: ops("synced")}, false, "left synced"},
+		"never, with states":          {deliver.Match{When: always(false), Control: ops("state")}, false, "deleted left state"},
+		"always, of some":             {deliver.Match{When: always(true), Ops: ops("added")}, false, "added synced gap"},
+		"always, of another resource": {deliver.Match{When: always(true), Resource: "pods"}, false, ""},
+		"fails":                       {deliver.Match{When: condition(failing)}, false, objects + " begin synced gap"},
+		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, false, "deleted left begin synced gap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantOps(t, route(t, test.snapshot, deliver.Match{Ops: test.ops, Control: test.control}), test.want)
+			var got []string
+			r := route(t, !test.now, test.match)
+			for _, op := range event.Ops() {
+				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
+					got = append(got, string(op))
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("admitted ops (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

@@ -29,28 +29,6 @@ func always(holds bool) condition {
 
 func failing(*event.Event, int) (bool, error) { return false, errors.New("1:8: no such key") }
 
-// TestWhenOps: deletions, left and control events ignore the condition; a snapshot does
-// not. Ops and control apply to all.
-func TestWhenOps(t *testing.T) {
-	for name, test := range map[string]struct {
-		match deliver.Match
-		want  string
-	}{
-		"never":                       {deliver.Match{When: always(false)}, "deleted left begin synced gap"},
-		"always":                      {deliver.Match{When: always(true)}, "snapshot added modified deleted left entered begin synced gap"},
-		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []event.Op{event.Left}, Control: []event.Op{event.Synced}}, "left synced"},
-		"never, with states":          {deliver.Match{When: always(false), Control: []event.Op{event.State}}, "deleted left state"},
-		"always, of some":             {deliver.Match{When: always(true), Ops: []event.Op{event.Added}}, "added synced gap"},
-		"always, of another resource": {deliver.Match{When: always(true), Resource: "pods"}, ""},
-		"fails":                       {deliver.Match{When: condition(failing)}, "snapshot added modified deleted left entered begin synced gap"},
-		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left begin synced gap"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wantOps(t, route(t, true, test.match), test.want)
-		})
-	}
-}
-
 // TestWhenMatches: any match delivers, each is asked only about what its other keys
 // let through, and what one has decoded the next one finds.
 func TestWhenMatches(t *testing.T) {

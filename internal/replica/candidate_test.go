@@ -1,84 +1,36 @@
 package replica
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/journal"
 )
 
-// fakeLease is an API server that has one Lease at most.
-type fakeLease struct {
-	dynamic.ResourceInterface
-
-	mu    sync.Mutex
-	lease *unstructured.Unstructured
-	down  bool
-	asked int
-}
-
-func (f *fakeLease) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked++
-	switch {
-	case f.down:
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprint("down for request ", f.asked))
-	case f.lease == nil:
-		return nil, apierrors.NewNotFound(leases().GroupResource(), name)
-	}
-	return f.lease.DeepCopy(), nil
-}
-
-func (f *fakeLease) Create(_ context.Context, o *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return f.store(o)
-}
-
-func (f *fakeLease) Update(_ context.Context, o *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return f.store(o)
-}
-
-func (f *fakeLease) store(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.down {
-		return nil, apierrors.NewServiceUnavailable("down")
-	}
-	f.lease = o.DeepCopy()
-	f.lease.SetResourceVersion(o.GetResourceVersion() + "1")
-	return f.lease.DeepCopy(), nil
-}
-
-func (f *fakeLease) breaks(down bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.down = down
-}
-
 const testDuration = 8 * time.Second
 
 // candidateOf is a process with a directory, and a Lease.
-func candidateOf(t *testing.T, dir string, r record) (*candidate, *fakeLease) {
+func candidateOf(t *testing.T, dir string, r record) (*candidate, *LeaseAPI) {
 	t.Helper()
 	mirror, err := journal.OpenMirror(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &fakeLease{}
+	api := new(LeaseAPI)
+	leasesOf, err := dynamic.NewForConfig(&rest.Config{Host: "http://lease.invalid", Transport: api})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &candidate{
-		mirror: mirror, broken: make(chan struct{}, 1), client: &client{api: api, name: "informd", me: "me:1", duration: testDuration},
+		mirror: mirror, broken: make(chan struct{}, 1),
+		client:  &client{api: leasesOf.Resource(leases()).Namespace("default"), name: "informd", me: "me:1", duration: testDuration},
 		options: Options{Duration: testDuration, Patience: defaultPatience, Address: "me:1", Server: &Server{}, Status: func(string, bool) {}, Logger: slog.New(slog.DiscardHandler)},
 	}
 	if _, err := c.client.put(t.Context(), r); err != nil {

@@ -2,16 +2,13 @@ package replica_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,85 +34,10 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// leaseAPI is an API server with Leases, which refuses stale writes.
-type leaseAPI struct {
-	*httptest.Server
-
-	mu      sync.Mutex
-	lease   map[string]any
-	version int
-}
-
-func newLeaseAPI(t *testing.T) *leaseAPI {
-	t.Helper()
-	api := &leaseAPI{}
-	api.Server = httptest.NewServer(http.HandlerFunc(api.serve))
-	t.Cleanup(api.Close)
-	return api
-}
-
-func (a *leaseAPI) serve(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	refuse := func(code int, reason string) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code})
-	}
-	switch r.Method {
-	case http.MethodGet:
-		if a.lease == nil {
-			refuse(http.StatusNotFound, "NotFound")
-			return
-		}
-	case http.MethodPost, http.MethodPut:
-		var sent map[string]any
-		body, _ := io.ReadAll(r.Body)
-		if err := json.Unmarshal(body, &sent); err != nil {
-			refuse(http.StatusBadRequest, "BadRequest")
-			return
-		}
-		meta, _ := sent["metadata"].(map[string]any)
-		switch {
-		case r.Method == http.MethodPost && a.lease != nil:
-			refuse(http.StatusConflict, "AlreadyExists")
-			return
-		case r.Method == http.MethodPut && a.lease == nil:
-			refuse(http.StatusNotFound, "NotFound")
-			return
-		case r.Method == http.MethodPut && meta["resourceVersion"] != strconv.Itoa(a.version):
-			refuse(http.StatusConflict, "Conflict")
-			return
-		}
-		a.version++
-		meta["resourceVersion"] = strconv.Itoa(a.version)
-		a.lease = sent
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(a.lease)
-}
-
-// remove deletes the Lease, as a user may.
-func (a *leaseAPI) remove() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lease = nil
-}
-
-// note returns an annotation.
-func (a *leaseAPI) note(name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	meta, _ := a.lease["metadata"].(map[string]any)
-	notes, _ := meta["annotations"].(map[string]any)
-	s, _ := notes[name].(string)
-	return s
-}
-
 // node is a replica. While cut or isolated is set, it reaches no other one, or not the API server.
 type node struct {
 	t        *testing.T
-	api      *leaseAPI
+	api      *replica.LeaseAPI
 	dir      string
 	http     *httptest.Server
 	server   replica.Server
@@ -128,7 +50,7 @@ type node struct {
 	journal *journal.Journal
 }
 
-func newNode(t *testing.T, api *leaseAPI) *node {
+func newNode(t *testing.T, api *replica.LeaseAPI) *node {
 	t.Helper()
 	n := &node{t: t, api: api, dir: t.TempDir(), patience: time.Minute}
 	n.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +84,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // lead waits until the node leads.
 func (n *node) lead(ctx context.Context) error {
 	l, err := replica.Acquire(ctx, replica.Options{
-		Kubernetes: &rest.Config{Host: n.api.URL, WrapTransport: func(rt http.RoundTripper) http.RoundTripper { return transport{rt, &n.isolated} }},
+		Kubernetes: &rest.Config{Host: "http://lease.invalid", Transport: transport{n.api, &n.isolated}},
 		Lease:      "informd", Namespace: "default", Duration: duration, Address: n.address(), Dir: n.dir, Patience: n.patience,
 		Peers:  replica.Peers{Transport: transport{&http.Transport{DisableKeepAlives: true}, &n.cut}, Token: func() (string, error) { return "", nil }},
 		Server: &n.server, Status: func(_ string, inSync bool) { n.inSync.Store(inSync) }, Logger: slog.New(slog.DiscardHandler),
@@ -207,7 +129,7 @@ func (n *node) follows() (end <-chan error) {
 func (n *node) counted() {
 	n.t.Helper()
 	eventually(n.t, "the leader counts on the follower", func() bool {
-		return slices.Contains(strings.Split(n.api.note("informd.dev/in-sync"), ","), n.address())
+		return slices.Contains(strings.Split(n.api.Note("informd.dev/in-sync"), ","), n.address())
 	})
 }
 
@@ -269,11 +191,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // pair is a leader with some events, and a follower that has copied them.
-func pair(t *testing.T) (api *leaseAPI, leader, follower *node, next <-chan error) {
+func pair(t *testing.T) (api *replica.LeaseAPI, leader, follower *node, next <-chan error) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
-	api = newLeaseAPI(t)
+	api = new(replica.LeaseAPI)
 	leader, follower = newNode(t, api), newNode(t, api)
 	leader.leads(time.Minute)
 	leader.add(2, 100)
@@ -341,7 +263,7 @@ func TestCrash(t *testing.T) {
 // TestUncountedCopy: a follower that the leader does not count on waits for a better one first, and declares then
 // that its copy may lack something.
 func TestUncountedCopy(t *testing.T) {
-	api := newLeaseAPI(t)
+	api := new(replica.LeaseAPI)
 	leader, follower := newNode(t, api), newNode(t, api)
 	leader.leads(time.Minute)
 	leader.add(2, 100)
@@ -362,7 +284,7 @@ func TestUncountedCopy(t *testing.T) {
 
 // TestLeaderComesBack: the process that has led continues its own log, if no other has led meanwhile.
 func TestLeaderComesBack(t *testing.T) {
-	api := newLeaseAPI(t)
+	api := new(replica.LeaseAPI)
 	n := newNode(t, api)
 	n.leads(time.Minute)
 	n.add(2, 100)
@@ -433,7 +355,7 @@ func TestNoAPIServer(t *testing.T) {
 // TestDeletedLease: the leader makes a deleted Lease again, and nobody takes over.
 func TestDeletedLease(t *testing.T) {
 	api, leader, follower, _ := pair(t)
-	api.remove()
+	api.Remove()
 	follower.counted()
 	if leader.leading.Check() != nil || follower.leading != nil {
 		t.Error("another process has taken over")
@@ -451,7 +373,7 @@ func TestSlowFollower(t *testing.T) {
 	if _, err := c.Read(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
-	if list := api.note("informd.dev/in-sync"); list != "" {
+	if list := api.Note("informd.dev/in-sync"); list != "" {
 		t.Errorf("a sink reads on while the Lease lists %s", list)
 	}
 	follower.cut.Store(false)

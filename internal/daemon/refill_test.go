@@ -5,34 +5,20 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/pkg/sink"
 )
-
-// forbidding is an API server that allows nothing.
-type forbidding struct{}
-
-func (forbidding) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := httptest.NewRecorder()
-	answer.Header().Set("Content-Type", "application/json")
-	answer.WriteHeader(http.StatusForbidden)
-	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
-	result := answer.Result()
-	result.Request = r
-	return result, nil
-}
 
 // TestRefillOutlastsASinkThatIsDown: the sink is down when its destination, which was replaced,
 // is to get every object. It counts as complete when it has them, not when they are pending.
@@ -70,9 +56,10 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	log := emptyJournal(t)
+	log, forbidding := emptyJournal(t), informertest.New()
+	forbidding.Inject(informertest.Fault{Code: http.StatusForbidden})
 	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: forbidding{}}, Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
+		Cluster: "test", Kubernetes: forbidding.Config(), Log: log, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
 	})
 	must(t, err)

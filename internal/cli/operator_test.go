@@ -93,13 +93,3 @@ func TestPastOfStoppedInformd(t *testing.T) {
 	ends(t, exitFailure, "history", "pods/default/none", "-c", config)
 	ends(t, exitFailure, "status", "-c", config)
 }
-
-// TestPastWithConfigOfAnotherMachine: that informd does not run is said also where its journal cannot be read.
-func TestPastWithConfigOfAnotherMachine(t *testing.T) {
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yaml")
-	write(t, config, "resources: [{resource: pods}]\nsinks: [{name: out, type: file, path: '${env:NOT_HERE}'}]\nadmin: {socket: "+dir+"/none.sock}\n")
-	if _, errs := ends(t, exitFailure, "gaps", "-c", config); !strings.Contains(errs, "is it running") || !strings.Contains(errs, "NOT_HERE") {
-		t.Error(errs)
-	}
-}

@@ -175,6 +175,14 @@ func (n *node) state() (last map[string]uint64, void bool) {
 	return last, c.Void
 }
 
+// continues compares the state with that of the leader before.
+func (n *node) continues(want map[string]uint64) {
+	n.t.Helper()
+	if got, void := n.state(); !maps.Equal(got, want) || void {
+		n.t.Errorf("%d objects, void %v; want %d objects", len(got), void, len(want))
+	}
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -213,9 +221,7 @@ func TestHandOver(t *testing.T) {
 	leader.ends()
 	must(t, <-next)
 	t.Logf("handed over in %v", time.Since(began))
-	if got, void := follower.state(); !maps.Equal(got, want) || void {
-		t.Errorf("%d objects, void %v; want %d objects", len(got), void, len(want))
-	}
+	follower.continues(want)
 	follower.ends()
 }
 
@@ -293,9 +299,7 @@ func TestLeaderComesBack(t *testing.T) {
 	n.cut.Store(false)
 	n.isolated.Store(false)
 	n.leads(time.Minute)
-	if got, void := n.state(); !maps.Equal(got, want) || void {
-		t.Errorf("%d objects, void %v; want %d", len(got), void, len(want))
-	}
+	n.continues(want)
 	n.ends()
 }
 
@@ -326,9 +330,7 @@ func TestIsolatedLeader(t *testing.T) {
 	want, _ := follower.state()
 	follower.ends()
 	must(t, <-again)
-	if got, void := leader.state(); !maps.Equal(got, want) || void {
-		t.Errorf("%d objects, void %v; want %d", len(got), void, len(want))
-	}
+	leader.continues(want)
 	leader.ends()
 }
 

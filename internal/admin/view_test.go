@@ -111,7 +111,8 @@ func TestTailRefusesWrongFilters(t *testing.T) {
 	for query, says := range map[string]string{
 		"resource=Pod/a": "kubectl", "op=changed": "modified", "condition=object.": "condition, line 1", "perSecond=-1": "perSecond", "condition=nothing": "nothing",
 	} {
-		code, body := request(t, http.DefaultClient, "GET /tail?"+query, s.Address(), http.Header{"Authorization": {"Bearer " + token}})
+		bearer := http.Header{"Authorization": {"Bearer " + token}}
+		code, body := request(t, http.DefaultClient, "GET /tail?"+query, s.Address(), bearer)
 		if code != http.StatusBadRequest || !strings.Contains(body, says) {
 			t.Errorf("%s: %d %s", query, code, body)
 		}

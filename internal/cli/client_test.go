@@ -41,14 +41,16 @@ func TestCommandsOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyFile := inPEM("tls.key", "PRIVATE KEY", key)
-	right, wrong := inPEM("tls.crt", "CERTIFICATE", server.Certificate().Raw), inPEM("other.crt", "CERTIFICATE", []byte("other"))
+	right := inPEM("tls.crt", "CERTIFICATE", server.Certificate().Raw)
+	wrong := inPEM("other.crt", "CERTIFICATE", []byte("other"))
 	for _, args := range [][]string{{"status"}, {"verify"}, {"deadletters", "list"}} {
 		for certFile, want := range map[string]int{right: exitOK, wrong: exitFailure} {
 			config := filepath.Join(dir, "config.yaml")
 			text := fmt.Sprintf("resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\nadmin: {listen: %q, tls: {certFile: %s, keyFile: %s}}\n",
 				server.Listener.Addr(), certFile, keyFile)
 			write(t, config, text)
-			if _, errs := ends(t, want, append(args, "-c", config)...); want != exitOK && !strings.Contains(errs, "another certificate") {
+			_, errs := ends(t, want, append(args, "-c", config)...)
+			if want != exitOK && !strings.Contains(errs, "another certificate") {
 				t.Errorf("%v with %s says %s", args, certFile, errs)
 			}
 		}

@@ -88,7 +88,7 @@ func TestPastOfStoppedInformd(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, config, "cluster: test\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: "+dir+"}\n")
+	write(t, config, "cluster: test\nresources: [pods]\nsinks: [{name: out, type: stdout}]\njournal: {dir: "+dir+"}\n")
 	ends(t, exitOK, "gaps", "-c", config)
 	ends(t, exitFailure, "history", "pods/default/none", "-c", config)
 	ends(t, exitFailure, "status", "-c", config)

@@ -45,7 +45,8 @@ type guarded struct {
 
 func newGuarded() *guarded {
 	served := []informertest.Resource{{Version: "v1", Resource: "namespaces", Kind: "Namespace", ClusterWide: true}}
-	for _, name := range []string{"configmaps", "pods", "secrets", "daemonsets.apps", "deployments.apps", "replicasets.apps", "jobs.batch"} {
+	const names = "configmaps pods secrets daemonsets.apps deployments.apps replicasets.apps jobs.batch"
+	for name := range strings.FieldsSeq(names) {
 		resource, group, _ := strings.Cut(name, ".")
 		served = append(served, informertest.Resource{Group: group, Version: "v1", Resource: resource, Kind: resource})
 	}
@@ -175,7 +176,8 @@ func TestPlanAndRBACAgree(t *testing.T) {
 			dir := t.TempDir()
 			kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
 			write(t, kubeconfig, fmt.Sprintf(demoKubeconfig, server))
-			write(t, config, fmt.Sprintf("resources: %s\njournal: {type: %s}\nsinks: [{name: out, type: stdout}]\nkubernetes: {kubeconfig: %q}\n", c.resources, c.journal, kubeconfig))
+			const form = "resources: %s\njournal: {type: %s}\nsinks: [{name: out, type: stdout}]\nkubernetes: {kubeconfig: %q}\n"
+			write(t, config, fmt.Sprintf(form, c.resources, c.journal, kubeconfig))
 			g.roles = rolesOf(t, config)
 			if missing, optional, code := planAs(t, config); len(missing)+len(optional) > 0 || code != exitOK {
 				t.Errorf("with all that is printed: missing %q, optional %q, exit code %d", missing, optional, code)

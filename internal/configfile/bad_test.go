@@ -11,8 +11,8 @@ import (
 	"github.com/informd/informd/internal/configfile"
 )
 
-// Each testdata/*.bad.yaml has a mistake or more. Its first lines, comments, are what the user is to read about them after
-// the file's name: all at once, in the order of the file, each once, and none that only follows from another.
+// Each testdata/*.bad.yaml has a mistake or more. Its first lines, comments, are what the user is to read about them
+// after the file's name: all at once, in the order of the file, each once, and none that only follows from another.
 func TestMistakes(t *testing.T) {
 	t.Setenv("INFORMD_TEST_IS_EMPTY", "")
 	files, err := filepath.Glob("testdata/*.bad.yaml")

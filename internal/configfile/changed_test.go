@@ -26,7 +26,8 @@ func TestChangedOfRemovedFields(t *testing.T) {
 		"redacted, it shows": {"{resource: pods, redact: [status], emitWhen: {changed: [status]}}", "{}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := mustParse(t, "cluster: c\nresources: ["+tt.resources+"]\nsinks: [{name: out, type: stdout, match: ["+tt.match+"]}]\n")
+			c := mustParse(t, "cluster: c\nresources: ["+tt.resources+
+				"]\nsinks: [{name: out, type: stdout, match: ["+tt.match+"]}]\n")
 			if diff := cmp.Diff(tt.want, warnings(c)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}

@@ -14,7 +14,7 @@ import (
 // natsConfig reads a config with a sink that has this key, as a block.
 func natsConfig(t *testing.T, key string) *nats.Config {
 	t.Helper()
-	c, err := parseWith("cluster: c\nresources: [{resource: pods}]\nsinks:\n  - name: bus\n    type: nats\n    " + key + "\n")
+	c, err := parseWith("cluster: c\nresources: [pods]\nsinks:\n  - name: bus\n    type: nats\n    " + key + "\n")
 	if err != nil {
 		t.Fatalf("%s: %v", key, err)
 	}
@@ -90,7 +90,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("create: %s (-want +got):\n%s", value, diff)
 		}
 	}
-	_, err := parseWith("cluster: c\nresources: [{resource: pods}]\nsinks: [{name: bus, type: nats, servers: nats://127.0.0.1, create: never}]\n")
+	_, err := parseWith("cluster: c\nresources: [pods]\nsinks: [{name: bus, type: nats, servers: nats://a, create: never}]\n")
 	if !strings.Contains(text(err), "sinks[0].create: must be true, false or a mapping with the keys historyPerObject, maxAge, maxBytes, replicas, not text") {
 		t.Errorf("create: never: %v", err)
 	}

@@ -37,7 +37,8 @@ func TestMatchWithoutDeletions(t *testing.T) {
 		"another match, another group": {pods + ", {group: apps, resource: deployments}", `ops: [added]}, {group: apps, ops: [deleted]`, snapshot},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := mustParse(t, "cluster: c\nresources: ["+tt.resources+"]\nsinks: [{name: a, type: stdout, match: [{"+tt.match+"}]}]\n")
+			c := mustParse(t, "cluster: c\nresources: ["+tt.resources+
+				"]\nsinks: [{name: a, type: stdout, match: [{"+tt.match+"}]}]\n")
 			if diff := cmp.Diff(tt.want, warnings(c)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}

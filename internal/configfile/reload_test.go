@@ -59,10 +59,12 @@ admin: {listen: "127.0.0.1:1"}
 	}
 }
 
-// TestSame: a sink that is only written elsewhere or in another order is the same sink. What it does makes another one of it.
+// TestSame: a sink that is only written elsewhere or in another order is the same sink. One that does something else is
+// another one.
 func TestSame(t *testing.T) {
 	const base = "cluster: c\nresources: [{resource: pods}]\n" +
-		`sinks: [{name: hook, type: webhook, url: "http://127.0.0.1:1/a", headers: {A: b}, match: [{condition: "op == 'added'", onConditionError: drop}]}]` + "\n"
+		`sinks: [{name: hook, type: webhook, url: "http://127.0.0.1:1/a", headers: {A: b}, ` +
+		`match: [{condition: "op == 'added'", onConditionError: drop}]}]` + "\n"
 	for name, test := range map[string]struct {
 		next string
 		want bool

@@ -12,7 +12,8 @@ func TestExcludedResources(t *testing.T) {
 	for exclude, want := range map[string][]string{
 		"[]": {}, `[events, "core/secrets", "*.metrics.k8s.io/*"]`: {"events", "core/secrets", "*.metrics.k8s.io/*"},
 	} {
-		c := mustParse(t, "resources: [{group: '*', resource: '*', excludeResources: "+exclude+"}]\nsinks: [{name: out, type: stdout}]\n")
+		c := mustParse(t, "resources: [{group: '*', resource: '*', excludeResources: "+exclude+"}]\n"+
+			"sinks: [{name: out, type: stdout}]\n")
 		if diff := cmp.Diff(want, c.Resources[0].ExcludeResources); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", exclude, diff)
 		}

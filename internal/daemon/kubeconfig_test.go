@@ -115,17 +115,20 @@ func (r *tokenRig) has(text string) {
 }
 
 // TestKubeconfigChanged: a run ends when the kubeconfig has other credentials, and the next one uses them and repeats
-// nothing. A kubeconfig that cannot be used, also because of a bad certificate, changes nothing, and neither does another
-// server, as after a change of the current context.
+// nothing. A kubeconfig that cannot be used, also because of a bad certificate, changes nothing. Another server, as after
+// a change of the current context, changes nothing either.
 func TestKubeconfigChanged(t *testing.T) {
 	r := newTokenRig(t, "log")
 	_, ended := r.run()
 	r.has(`"op":"synced"`)
-	r.write(fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}],
-clusters: [{name: x, cluster: {server: %q}}], users: [{name: x, user: {client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==}}]}`, r.server))
+	r.write(fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x,
+contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: %q}}],
+users: [{name: x, user: {client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==}}]}`, r.server))
 	r.logged("kubeconfig not usable")
 	r.write("{")
-	eventually(t, "the second one is not usable either", func() bool { return strings.Count(r.log.String(), "kubeconfig not usable") == 2 })
+	eventually(t, "the second one is not usable either", func() bool {
+		return strings.Count(r.log.String(), "kubeconfig not usable") == 2
+	})
 	server := r.server
 	r.server = "https://127.0.0.1:1"
 	r.kubeconfig("first")

@@ -201,7 +201,9 @@ func newWay(tb testing.TB) *way {
 	must(tb, err)
 	runner, err := deliver.New(cursor, nil, deliver.Options{
 		Name: "out", Logger: quiet, Registerer: prometheus.NewRegistry(),
-		Setup: deliver.Setup{Lanes: 1, Route: deliver.NewRoute(nil, true), Open: func(context.Context) (sink.Sink, error) { return w.sink, nil }},
+		Setup: deliver.Setup{
+			Lanes: 1, Route: deliver.NewRoute(nil, true), Open: func(context.Context) (sink.Sink, error) { return w.sink, nil },
+		},
 	})
 	must(tb, err)
 	ctx, cancel := context.WithCancel(tb.Context())

@@ -69,8 +69,8 @@ func (w *witness) complete(what string, seq uint64) {
 	}
 }
 
-// moody is a sink that is slow, and does everything that a sink may do. Look sees each batch before and after it is written, take
-// each event that the sink accepts.
+// moody is a sink that is slow, and does everything that a sink may do. Look sees each batch before and after it is
+// written, take each event that the sink accepts.
 func moody(r *rand.Rand, look func([]event.Event), take func(*event.Event)) *fakeSink {
 	var mu sync.Mutex
 	random := func(n int) int {

@@ -100,9 +100,9 @@ func TestRouteOps(t *testing.T) {
 	}
 }
 
-// TestRouteAdmits: a control record is about a whole target, so that the namespaces of a match say nothing about it. States go
-// to those that ask for them. Trimmed events may be of any resource, so that every match with gap in control gets the gap. A
-// sink that begins now gets what is announced again, but not what was there before.
+// TestRouteAdmits: a control record is about a whole target, so that the namespaces of a match say nothing about it.
+// States go to those that ask for them. Trimmed events may be of any resource, so that every match with gap in control
+// gets the gap. A sink that begins now gets what is announced again, but not what was there before.
 func TestRouteAdmits(t *testing.T) {
 	gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
 	state := event.Event{Op: event.State, Target: "core/pods@shop", Resource: "pods"}

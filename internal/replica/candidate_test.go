@@ -30,7 +30,9 @@ func candidateOf(t *testing.T, dir string, r record) (*candidate, *LeaseAPI) {
 	}
 	c := &candidate{
 		mirror: mirror, broken: make(chan struct{}, 1),
-		client:  &client{api: leasesOf.Resource(leases()).Namespace("default"), name: "informd", me: "me:1", duration: testDuration},
+		client: &client{
+			api: leasesOf.Resource(leases()).Namespace("default"), name: "informd", me: "me:1", duration: testDuration,
+		},
 		options: Options{Duration: testDuration, Patience: defaultPatience, Address: "me:1", Server: &Server{}, Status: func(string, bool) {}, Logger: slog.New(slog.DiscardHandler)},
 	}
 	if _, err := c.client.put(t.Context(), r); err != nil {

@@ -28,7 +28,9 @@ func (a *LeaseAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.asked++
 	if code, reason, message := a.change(r); code != http.StatusOK {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code,
+		})
 	} else {
 		_ = json.NewEncoder(w).Encode(a.lease)
 	}

@@ -275,7 +275,8 @@ func touch(value ref.Val, depth int) {
 	}
 }
 
-// ambiguous reports whether a key is twice in one object, of which either may count, or a value may nest deeper than is read.
+// ambiguous reports whether a key is twice in one object, of which either may count, or a value may nest deeper than
+// is read.
 func ambiguous(text []byte) bool {
 	strict, err := strictjson.UnmarshalStrict(text, new(any), strictjson.DisallowDuplicateFields)
 	return err != nil || len(strict) > 0 || bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > 500

@@ -127,13 +127,15 @@ func readsOf(t *testing.T, s cache.Indexer) map[string]any {
 	for _, value := range []string{"", "foo", "bar", "baz", "none"} {
 		reads["keys of "+value] = sorted(s.IndexKeys("i", value))
 		reads["objects of "+value] = texts(s.ByIndex("i", value))
-		reads["like "+value] = texts(s.Index("i", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"value": value + ",foo"}}}))
+		like := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"value": value + ",foo"}}}
+		reads["like "+value] = texts(s.Index("i", like))
 	}
 	for n := range 4 {
-		key := fmt.Sprint("ns-0/pod-", n)
+		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns-0", Name: fmt.Sprint("pod-", n)}}
+		key := "ns-0/" + o.Name
 		byKey, found, err := s.GetByKey(key)
 		must(t, err)
-		byObject, exists, err := s.Get(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns-0", Name: fmt.Sprint("pod-", n)}})
+		byObject, exists, err := s.Get(o)
 		must(t, err)
 		reads[key] = []any{found, exists, byKey, byObject}
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // clientGo returns the scenarios of client-go's tests by name, written again for this package. Those of dynamicinformer
-// and metadatainformer are in TestFaults and TestSelectors of informertest, those of dynamiclister and metadatalister in
-// TestListersSelect and TestOwnerWithoutNamespace. These have no scenario:
+// and metadatainformer are in TestFaults and TestSelectors of informertest, those of dynamiclister and metadatalister
+// in TestListersSelect and TestOwnerWithoutNamespace. These have no scenario:
 //
 //   - TestEventPanics, TestPanicPropagated: a panic does not leave the handler, and the next
 //     notification follows at once.

@@ -25,7 +25,7 @@ import (
 
 // server understands XADD in a transaction as Redis does.
 type server struct {
-	net.Listener
+	address string
 
 	mu      sync.Mutex
 	records []sinktest.Record
@@ -35,28 +35,9 @@ type server struct {
 
 func start(t *testing.T) *server {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{Listener: listener, room: -1, healed: make(chan struct{})}
+	s := &server{room: -1, healed: make(chan struct{})}
 	close(s.healed)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := s.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { s.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		if err := s.Listener.Close(); err != nil {
-			t.Error(err)
-		}
-		serving.Wait()
-	})
+	s.address = sinktest.Listen(t, s.serve)
 	return s
 }
 
@@ -164,7 +145,7 @@ func TestConformance(t *testing.T) {
 			return &sinktest.Destination{
 				Open: func(t *testing.T) sink.Sink {
 					t.Helper()
-					opened, err := (&options{Address: s.Addr().String(), Stream: "k8s"}).Open(t.Context(), sinktest.Env(t))
+					opened, err := (&options{Address: s.address, Stream: "k8s"}).Open(t.Context(), sinktest.Env(t))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -283,7 +264,7 @@ func TestProgramDelivers(t *testing.T) {
 	}))
 	defer api.Close()
 	s := start(t)
-	path := config(t, api.URL, "stream: k8s, address: '"+s.Addr().String()+"'")
+	path := config(t, api.URL, "stream: k8s, address: '"+s.address+"'")
 	if text, code := program(t, "run", "--once", "-c", path); code != 0 {
 		t.Fatalf("exit code %d: %s", code, text)
 	}

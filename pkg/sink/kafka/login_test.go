@@ -155,20 +155,9 @@ func TestTLS(t *testing.T) {
 		wantError(t, s, sinktest.Events(5), cluster.ListenAddrs()[0])
 	})
 	t.Run("to brokers without", func(t *testing.T) {
-		plain, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
-		must(t, err)
-		defer func() {
-			if err := plain.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		go func() {
-			for conn, err := plain.Accept(); err == nil; conn, err = plain.Accept() {
-				_ = conn.Close() // as brokers do with what they do not understand
-			}
-		}()
+		plain := sinktest.Listen(t, func(conn net.Conn) { _ = conn.Close() }) // as brokers do with what they do not understand
 		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
-			c.TLS.Enabled, c.Servers = new(true), connection.NewServers(plain.Addr().String())
+			c.TLS.Enabled, c.Servers = new(true), connection.NewServers(plain)
 		}))
 		wantError(t, s, sinktest.Events(5), "tls")
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,40 +18,10 @@ import (
 // These tests are about servers that do not behave: a few lines on a socket play
 // them. What a real server does is tested in the test module.
 
-// listen accepts connections and handles each, all of them until the test ends.
+// listen is a server that handles each connection.
 func listen(t *testing.T, handle func(conn net.Conn)) (url string) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var open []net.Conn
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open = append(open, conn)
-			mu.Unlock()
-			running.Go(func() { handle(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		for _, conn := range open {
-			_ = conn.Close() // closed by the other side already, perhaps
-		}
-		mu.Unlock()
-		running.Wait()
-	})
-	return "nats://" + l.Addr().String()
+	return "nats://" + sinktest.Listen(t, handle)
 }
 
 const info = `INFO {"server_id":"X","version":"2.15.2","proto":1,"headers":true,"max_payload":8388608}` + "\r\n"

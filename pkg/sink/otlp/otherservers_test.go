@@ -117,26 +117,11 @@ func TestWrongPort(t *testing.T) {
 	http1 := httptest.NewServer(http.NotFoundHandler())
 	defer http1.Close()
 	http1.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	served := make(chan struct{})
-	go func() { // as servers of gRPC, which begin with their settings
-		defer close(served)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
-			_, _ = conn.Read(make([]byte, 1<<10))
-			_ = conn.Close()
-		}
-	}()
-	defer func() {
-		_ = listener.Close()
-		<-served
-	}()
-	grpc := listener.Addr().String()
+	grpc := sinktest.Listen(t, func(conn net.Conn) { // as servers of gRPC, which begin with their settings
+		_, _ = conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
+		_, _ = conn.Read(make([]byte, 1<<10))
+		_ = conn.Close()
+	})
 	for name, tt := range map[string]struct {
 		url    string
 		change func(c *otlp.Config)

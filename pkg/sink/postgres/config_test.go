@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,13 +19,17 @@ const canary = "canary-5d1e"
 // config is a valid one, changed.
 func config(t *testing.T, change func(c *postgres.Config)) *postgres.Config {
 	t.Helper()
-	c, ok := postgres.Driver().New().(*postgres.Config)
-	if !ok {
-		t.Fatalf("the options are %T", postgres.Driver().New())
+	valid := func(c *postgres.Config) {
+		c.Servers, c.Database, c.Auth.Username = connection.NewServers("127.0.0.1:5432"), "db", "informd"
 	}
-	c.Servers, c.Database, c.Auth.Username = connection.NewServers("127.0.0.1:5432"), "db", "informd"
+	c := sinktest.Options(t, postgres.Driver(), valid)
 	change(c)
 	return c
+}
+
+func open(t *testing.T, server string) sink.Sink {
+	t.Helper()
+	return sinktest.Open(t, config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(server) }))
 }
 
 func TestValidate(t *testing.T) {
@@ -75,18 +78,13 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// TestOpenChecksFiles: a sink with an unreadable file does not open, and the error names the key and the file.
-func TestOpenChecksFiles(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	for name, change := range map[string]func(c *postgres.Config){
-		"auth.passwordFile": func(c *postgres.Config) { c.Auth.PasswordFile = missing },
-		"tls.caFile":        func(c *postgres.Config) { c.TLS.CAFile = missing },
-	} {
-		_, err := config(t, change).Open(t.Context(), sinktest.Env(t))
-		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), missing) {
-			t.Errorf("%s: the error is %v", name, err)
-		}
-	}
+// TestOpenNeedsItsFiles names files that are not there, or hold something else.
+func TestOpenNeedsItsFiles(t *testing.T) {
+	valid := func(change func(c *postgres.Config)) sink.Config { return config(t, change) }
+	sinktest.NamesFiles(t, valid, map[string]func(c *postgres.Config, file string){
+		"auth.passwordFile": func(c *postgres.Config, file string) { c.Auth.PasswordFile = file },
+		"tls.caFile":        func(c *postgres.Config, file string) { c.TLS.CAFile = file },
+	})
 }
 
 // TestEnvironmentDoesNotCount: no variable of libpq changes the connection. Each that the library reads has a value
@@ -101,11 +99,7 @@ func TestEnvironmentDoesNotCount(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	address, login := listen(t, "E\x00\x00\x00\x17SFATAL\x00C28000\x00Mno\x00\x00\x00\x00\x00")
-	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(address) }).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write(t.Context(), sinktest.Events(1)); err == nil {
+	if _, err := open(t, address).Write(t.Context(), sinktest.Events(1)); err == nil {
 		t.Error("a login that was refused is no error")
 	}
 	parameters := strings.Split(strings.Trim(<-login, "\x00"), "\x00")
@@ -116,9 +110,6 @@ func TestEnvironmentDoesNotCount(t *testing.T) {
 	want := map[string]string{"user": "informd", "database": "db", "client_encoding": "UTF8", "application_name": "informd/" + sinktest.Env(t).Cluster + "/" + sinktest.Env(t).Name}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the login (-want +got):\n%s", diff)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -132,18 +123,11 @@ func TestServiceIsRefused(t *testing.T) {
 
 // TestUnreachable: a server that refuses connections is an error that passes.
 func TestUnreachable(t *testing.T) {
-	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers("127.0.0.1:1") }).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := s.Write(t.Context(), sinktest.Events(3))
+	n, err := open(t, "127.0.0.1:1").Write(t.Context(), sinktest.Events(3))
 	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
 		t.Errorf("Write returned %d, %v", n, err)
 	}
 	if shown := fmt.Sprint(err); strings.Contains(shown, "informd/") {
 		t.Errorf("the error shows more than the address: %s", shown)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }

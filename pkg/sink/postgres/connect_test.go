@@ -10,78 +10,46 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
-	"github.com/informd/informd/pkg/sink/postgres"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
 // listen is a server that answers each login with the same bytes. The channel has the parameters of the first login.
 func listen(t *testing.T, answer string) (address string, login <-chan string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // the test's end closes it
-	if err != nil {
-		t.Fatal(err)
-	}
-	logins, ended := make(chan string, 1), make(chan struct{})
-	t.Cleanup(func() { _ = listener.Close(); <-ended })
-	go func() {
-		defer close(ended)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			message := make([]byte, 1024)
-			n, _ := conn.Read(message)
-			select {
-			case logins <- string(message[min(n, 8):n]): // behind the length and the version
-			default:
-			}
-			_, _ = io.WriteString(conn, answer)
-			_ = conn.Close()
+	logins := make(chan string, 1)
+	return sinktest.Listen(t, func(conn net.Conn) {
+		message := make([]byte, 1024)
+		n, _ := conn.Read(message)
+		select {
+		case logins <- string(message[min(n, 8):n]): // behind the length and the version
+		default:
 		}
-	}()
-	return listener.Addr().String(), logins
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.Close()
+	}), logins
 }
 
 // TestRefusedConnection: an error that ends the login says nothing of an event, whatever its code.
 func TestRefusedConnection(t *testing.T) {
 	address, _ := listen(t, "E\x00\x00\x00\x17SFATAL\x00C22023\x00Mno\x00\x00\x00\x00\x00")
-	c := &postgres.Config{
-		Servers: connection.NewServers(address), Database: "d", Schema: "s", Auth: connection.Auth{Username: "u"},
-	}
-	s, err := c.Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := s.Write(t.Context(), sinktest.Events(1))
+	n, err := open(t, address).Write(t.Context(), sinktest.Events(1))
 	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
 		t.Errorf("Write returned %d, %v", n, err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
 // TestStopWithoutAnswer: a write that is broken off while the server looks for the tables says that, and nothing of the
 // connection, which is closed by then or soon.
 func TestStopWithoutAnswer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // the test's end closes it
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked, ended := make(chan struct{}), make(chan struct{})
-	defer func() { _ = listener.Close(); <-ended }()
-	go func() {
-		defer close(ended)
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
+	asked := make(chan struct{}, 1)
+	address := sinktest.Listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
 		server := pgproto3.NewBackend(conn, conn)
-		_, _ = server.ReceiveStartupMessage()
+		first, err := server.ReceiveStartupMessage()
+		if _, cancels := first.(*pgproto3.CancelRequest); cancels || err != nil {
+			return
+		}
 		server.Send(&pgproto3.AuthenticationOk{})
 		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 		_ = server.Flush()
@@ -91,18 +59,15 @@ func TestStopWithoutAnswer(t *testing.T) {
 		server.Send(&pgproto3.CommandComplete{CommandTag: []byte("SHOW")})
 		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 		_ = server.Flush()
-		_, _ = server.Receive()
-		close(asked)
+		_, err = server.Receive()
+		asked <- struct{}{}
 		for message := pgproto3.FrontendMessage(nil); err == nil; message, err = server.Receive() {
 			if _, end := message.(*pgproto3.Terminate); end {
 				return
 			}
 		}
-	}()
-	s, err := config(t, func(c *postgres.Config) { c.Servers = connection.NewServers(listener.Addr().String()) }).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
+	s := open(t, address)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-asked
@@ -111,9 +76,5 @@ func TestStopWithoutAnswer(t *testing.T) {
 	n, err := s.Write(ctx, sinktest.Events(1))
 	if n != 0 || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Write returned %d, %v", n, err)
-	}
-	_ = listener.Close() // of the request to cancel, too
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }

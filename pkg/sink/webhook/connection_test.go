@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -17,59 +18,27 @@ import (
 
 // relay stands between the sink and an endpoint. It can let the connections that
 // it has go silent, as a firewall does that forgets them.
-type relay struct {
-	listener net.Listener
-	to       string
-	running  sync.WaitGroup
+type relay struct{ generation atomic.Int64 }
 
-	mu         sync.Mutex
-	generation int
-	conns      []net.Conn
-}
-
-// startRelay listens until the test ends.
-func startRelay(t *testing.T, to string) *relay {
+func (r *relay) start(t *testing.T, to string) (address string) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	r := &relay{listener: listener, to: to}
-	r.running.Go(func() { r.accept(t) })
-	t.Cleanup(func() {
-		_ = listener.Close()
-		r.mu.Lock()
-		for _, conn := range r.conns {
-			_ = conn.Close() // closed already, perhaps
-		}
-		r.mu.Unlock()
-		r.running.Wait()
-	})
-	return r
-}
-
-func (r *relay) accept(t *testing.T) {
-	t.Helper()
-	for {
-		in, err := r.listener.Accept()
-		if err != nil {
-			return
-		}
-		out, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", r.to)
+	return sinktest.Listen(t, func(in net.Conn) {
+		generation := r.generation.Load()
+		out, err := new(net.Dialer).DialContext(context.WithoutCancel(t.Context()), "tcp", to)
 		if err != nil {
 			t.Error(err)
 			_ = in.Close()
 			return
 		}
-		r.mu.Lock()
-		generation := r.generation
-		r.conns = append(r.conns, in, out)
-		r.mu.Unlock()
-		r.running.Go(func() { r.copy(in, out, generation) })
-		r.running.Go(func() { r.copy(out, in, generation) })
-	}
+		var back sync.WaitGroup
+		back.Go(func() { r.copy(in, out, generation) })
+		r.copy(out, in, generation)
+		back.Wait()
+	})
 }
 
 // copy copies until silence, and from then on reads only.
-func (r *relay) copy(to, from net.Conn, generation int) {
+func (r *relay) copy(to, from net.Conn, generation int64) {
 	defer func() { _, _ = from.Close(), to.Close() }() // the test may have done so
 	buffer := make([]byte, 64<<10)
 	for {
@@ -77,23 +46,13 @@ func (r *relay) copy(to, from net.Conn, generation int) {
 		if err != nil {
 			return
 		}
-		r.mu.Lock()
-		silent := generation != r.generation
-		r.mu.Unlock()
-		if silent {
+		if generation != r.generation.Load() {
 			continue
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}
 	}
-}
-
-// silence lets the present connections carry nothing more, without an end.
-func (r *relay) silence() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.generation++
 }
 
 // TestSilentConnection lets the connection die without a word while new ones work.
@@ -104,8 +63,8 @@ func TestSilentConnection(t *testing.T) {
 			e.EnableHTTP2 = version2
 			e.TLS = &tls.Config{}
 			e.StartTLS()
-			r := startRelay(t, e.Listener.Addr().String())
-			s := open(t, "https://"+r.listener.Addr().String(), func(c *webhook.Config) {
+			var r relay
+			s := open(t, "https://"+r.start(t, e.Listener.Addr().String()), func(c *webhook.Config) {
 				c.Timeout = 300 * time.Millisecond
 				c.TLS.CAFile = e.CAFile(t)
 			})
@@ -121,7 +80,7 @@ func TestSilentConnection(t *testing.T) {
 						t.Fatalf("round %d: %d attempts failed on a dead connection: %v", round, failures, err)
 					}
 				}
-				r.silence()
+				r.generation.Add(1) // the present connections carry nothing more, without an end
 			}
 			if kept, _ := e.Requests(); kept[0].Proto != proto {
 				t.Errorf("the protocol is %s", kept[0].Proto)
@@ -176,36 +135,20 @@ func TestConnectionsClosedAtOnce(t *testing.T) {
 // what the attempts leave behind must go.
 func TestUnfinishedHandshake(t *testing.T) {
 	const attempts = 20
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
 	var accepted, ended atomic.Int64
 	over := make(chan struct{}, 1000)
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			accepted.Add(1)
-			running.Go(func() {
-				defer func() { _ = conn.Close() }()
-				for buffer := make([]byte, 4096); ; {
-					if _, err := conn.Read(buffer); err != nil {
-						ended.Add(1)
-						over <- struct{}{}
-						return
-					}
-				}
-			})
-		}
+	address := sinktest.Listen(t, func(conn net.Conn) {
+		accepted.Add(1)
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+		ended.Add(1)
+		over <- struct{}{}
 	})
-	s := open(t, "https://"+listener.Addr().String(), func(c *webhook.Config) { c.Timeout = 50 * time.Millisecond })
+	s := open(t, "https://"+address, func(c *webhook.Config) { c.Timeout = 50 * time.Millisecond })
 	for range attempts {
 		_, err := s.Write(t.Context(), sinktest.Events(1))
 		wantError(t, err, false)
 	}
-	_ = listener.Close()
 	deadline := time.After(time.Minute)
 	for ended.Load() < accepted.Load() {
 		select {
@@ -214,5 +157,4 @@ func TestUnfinishedHandshake(t *testing.T) {
 			t.Fatalf("%d of %d connections are still open", accepted.Load()-ended.Load(), accepted.Load())
 		}
 	}
-	running.Wait()
 }

@@ -69,11 +69,7 @@ func shut(t *testing.T, s sink.Sink) {
 // for a reader that drops repeated ids.
 func wantInOrder(t *testing.T, dir string, events []event.Event) {
 	t.Helper()
-	var ids []string
-	for _, r := range records(t, dir) {
-		ids = append(ids, r.Attributes["id"])
-	}
-	if _, err := sinktest.InOrder(ids, events); err != nil {
+	if _, err := sinktest.InOrder(sinktest.IDs(records(t, dir)), events); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,23 +211,19 @@ func TestCutAcknowledgement(t *testing.T) {
 
 // TestExitCodes is the table of docs/sinks/exec.md.
 func TestExitCodes(t *testing.T) {
-	const (
-		passes    = "passes"
-		permanent = "permanent"
-		unknown   = "unknown"
-	)
+	const passing, permanent, unknown = "passing", "permanent", "unknown"
 	for name, c := range map[string]struct {
 		ack     sinkexec.Ack
 		trusted bool // it has acknowledged something else
 		want    string
 	}{
-		"0":  {sinkexec.IDs, true, passes},
-		"75": {sinkexec.Exit, true, passes},
+		"0":  {sinkexec.IDs, true, passing},
+		"75": {sinkexec.Exit, true, passing},
 		"65": {sinkexec.Exit, false, permanent},
 		"1":  {sinkexec.Exit, true, permanent},
 		"2":  {sinkexec.Exit, false, unknown},
 		"3":  {sinkexec.IDs, true, unknown},
-		"4":  {sinkexec.IDs, false, passes},
+		"4":  {sinkexec.IDs, false, passing},
 	} {
 		t.Run(string(c.ack)+" "+name, func(t *testing.T) {
 			options, dir := handler(t, func(o *sinkexec.Config) { o.Ack = c.ack })
@@ -244,15 +236,9 @@ func TestExitCodes(t *testing.T) {
 			}
 			batch := append(append(events[:want:want], about("exit-"+name)), events[want:]...)
 			n, err := write(t, s, batch)
-			got := passes
-			switch {
-			case sink.IsPermanent(err):
-				got = permanent
-			case sink.IsUnknown(err):
-				got = unknown
-			}
-			if err == nil || got != c.want {
-				t.Errorf("the error %v %s, want one that is %s", err, got, c.want)
+			got := sinktest.Kind(err)
+			if got != c.want {
+				t.Errorf("the error %v is %s, want %s", err, got, c.want)
 			}
 			if c.ack == sinkexec.IDs && n != want || got == permanent && n != want {
 				t.Errorf("Write returned %d, want %d", n, want)

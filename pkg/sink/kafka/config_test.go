@@ -4,10 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/kafka"
@@ -21,10 +17,7 @@ func TestValidate(t *testing.T) {
 		remote = "servers: [kafka:9092]\ntopic: t\n"
 		home   = "servers: ['127.0.0.1:9092', localhost, '[::1]:9092']\ntopic: t\n"
 	)
-	tests := map[string]struct {
-		yaml string
-		keys string // of the problems, sorted
-	}{
+	sinktest.Validate(t, kafka.Driver(), canary, map[string][2]string{
 		"least":                    {least, ""},
 		"several brokers":          {"servers: ['a:1', b, '10.0.0.1:9092', '::1', '[::1]', '[::1]:9092']\ntopic: t", ""},
 		"no brokers":               {"topic: t", "servers"},
@@ -66,17 +59,7 @@ func TestValidate(t *testing.T) {
 		"password at home":         {home + "auth: {mechanism: plain, username: u, password: p}", ""},
 		"password over TLS":        {remote + "tls: {caFile: c}\nauth: {mechanism: plain, username: u, password: p}", ""},
 		"password allowed":         {remote + "allowInsecureAuth: true\nauth: {mechanism: plain, username: u, password: p}", ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := kafka.Driver().New()
-			must(t, yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()))
-			keys := sinktest.Problems(t, c, canary)
-			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestDefaults(t *testing.T) {

@@ -292,7 +292,7 @@ func TestGivenUpInBetween(t *testing.T) {
 			m.heal(t)
 			sinktest.MustWrite(t, s, next)
 			records := consumed(t, cluster, []string{topic})
-			if diff := cmp.Diff(idsOf(events), ids(records)[:len(events)]); diff != "" {
+			if diff := cmp.Diff(sinktest.EventIDs(events), ids(records)[:len(events)]); diff != "" {
 				t.Errorf("the topic begins with (-want +got):\n%s", diff)
 			}
 			expected := events
@@ -305,12 +305,4 @@ func TestGivenUpInBetween(t *testing.T) {
 			}
 		})
 	}
-}
-
-func idsOf(events []event.Event) []string {
-	all := make([]string, len(events))
-	for i := range events {
-		all[i] = events[i].ID
-	}
-	return all
 }

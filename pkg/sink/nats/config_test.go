@@ -1,12 +1,7 @@
 package nats_test
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
@@ -16,10 +11,7 @@ import (
 
 func TestValidate(t *testing.T) {
 	const canary = "canary-8e0d"
-	tests := map[string]struct {
-		yaml string
-		keys string // of the problems, sorted
-	}{
+	sinktest.Validate(t, nats.Driver(), canary, map[string][2]string{
 		"least":               {"servers: [nats://nats:4222]", ""},
 		"several servers":     {"servers: ['nats://a:4222', 'tls://b:4222', wss://c]", ""},
 		"all of a stream":     {"servers: [nats://n]\nsubjectPrefix: a.b\nstream: S\ncreate: {maxAge: 72h, maxBytes: 10GiB, replicas: 3}", ""},
@@ -62,19 +54,7 @@ func TestValidate(t *testing.T) {
 		"password, tls key":   {"servers: [nats://u:p@n]\ntls: {caFile: c}", ""},
 		"password at home":    {"servers: ['nats://u:p@127.0.0.1', 'nats://u:p@[::1]:4222', 'nats://u:p@localhost']", ""},
 		"password allowed":    {"servers: [nats://u:p@n]\nallowInsecureAuth: true", ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := nats.Driver().New()
-			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
-				t.Fatal(err)
-			}
-			keys := sinktest.Problems(t, c, canary)
-			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestDefaults(t *testing.T) {

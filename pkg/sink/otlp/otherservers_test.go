@@ -40,8 +40,8 @@ func TestOtherServers(t *testing.T) {
 			e := unstarted(t, nil)
 			e.Config.Handler = tt.answer
 			e.Start()
-			if n, kind, err := write(t, open(t, e.URL, tt.change), sinktest.Events(1)); n != 0 || kind != "again" {
-				t.Errorf("%d events, the error is %s, want 0 and again: %v", n, kind, err)
+			if n, kind, err := write(t, open(t, e.URL, tt.change), sinktest.Events(1)); n != 0 || kind != "passing" {
+				t.Errorf("%d events, the error is %s, want 0 and passing: %v", n, kind, err)
 			}
 		})
 	}
@@ -135,8 +135,8 @@ func TestWrongPort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, kind, err := write(t, open(t, tt.url, tt.change), sinktest.Events(1))
-			if n != 0 || kind != "again" || !strings.Contains(err.Error(), "check url and protocol") {
-				t.Errorf("%d events, the error is %s, want 0 and again, and what to check: %v", n, kind, err)
+			if n != 0 || kind != "passing" || !strings.Contains(err.Error(), "check url and protocol") {
+				t.Errorf("%d events, the error is %s, want 0 and passing, and what to check: %v", n, kind, err)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func (h *harness) deliver(t *testing.T, events []event.Event) {
 func (h *harness) wantExactly(t *testing.T, events []event.Event) {
 	t.Helper()
 	got := h.destination.Received(t)
-	if diff := cmp.Diff(ids(records(t, events)), ids(got)); diff != "" {
+	if diff := cmp.Diff(EventIDs(events), IDs(got)); diff != "" {
 		t.Fatalf("ids in the destination (-want +got):\n%s", diff)
 	}
 	h.wantContents(t, events, got)
@@ -128,7 +128,7 @@ func (h *harness) wantAtLeast(t *testing.T, events []event.Event) {
 	t.Helper()
 	got := h.destination.Received(t)
 	h.wantContents(t, events, got)
-	if _, err := InOrder(ids(got), events); err != nil {
+	if _, err := InOrder(IDs(got), events); err != nil {
 		t.Fatal(err)
 	}
 }

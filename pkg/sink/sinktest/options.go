@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -102,6 +106,23 @@ func Problems(t *testing.T, c sink.Config, secret string) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// Validate decodes options from each YAML text over the driver's defaults, and holds them to the keys of the problems that
+// they have, sorted. No secret shows: see [Problems].
+func Validate(t *testing.T, driver sink.Driver, secret string, keysOf map[string][2]string) {
+	t.Helper()
+	for name, one := range keysOf {
+		t.Run(name, func(t *testing.T) {
+			c := driver.New()
+			if err := yaml.UnmarshalWithOptions([]byte(one[0]), c, yaml.Strict()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.Fields(one[1]), Problems(t, c, secret), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("problems about (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // NamesFiles holds Open to an error that names the key and the file if a file of the options is missing or blank.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // Record is an event as a destination holds it, whatever its wire form was.
@@ -130,10 +131,33 @@ func records(t *testing.T, events []event.Event) []Record {
 	return all
 }
 
-func ids(all []Record) []string {
+// IDs are those of records, in order.
+func IDs(all []Record) []string {
 	list := make([]string, len(all))
 	for i, r := range all {
 		list[i] = r.Attributes["id"]
 	}
 	return list
+}
+
+// EventIDs are those of events, in order.
+func EventIDs(events []event.Event) []string {
+	list := make([]string, len(events))
+	for i := range events {
+		list[i] = events[i].ID
+	}
+	return list
+}
+
+// Kind is "none", "permanent", "unknown" or "passing": what an error of Write means for its event.
+func Kind(err error) string {
+	switch {
+	case err == nil:
+		return "none"
+	case sink.IsPermanent(err):
+		return "permanent"
+	case sink.IsUnknown(err):
+		return "unknown"
+	}
+	return "passing"
 }

@@ -3,13 +3,8 @@ package webhook_test
 import (
 	"crypto/tls"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
@@ -19,10 +14,7 @@ import (
 
 func TestValidate(t *testing.T) {
 	const canary = "canary-31c9"
-	tests := map[string]struct {
-		yaml string
-		keys string // of the problems, sorted
-	}{
+	sinktest.Validate(t, webhook.Driver(), canary, map[string][2]string{
 		"least":               {"url: https://example.com/events", ""},
 		"all":                 {"url: https://u:p@example.com/e?t=1\nheaders: {X-A: b, Authorization: Bearer x}\nsigning: {keyFile: s}\ntimeout: 3s\nbatch: 1000\ntls: {caFile: a, certFile: b, keyFile: c, serverName: d}", ""},
 		"loopback":            {"url: http://127.0.0.1:8080", ""},
@@ -63,17 +55,7 @@ func TestValidate(t *testing.T) {
 		"login of NATS":       {"url: https://example.com\nauth: {credsFile: c, token: canary-31c9}", "auth.credsFile"},
 		"two tokens":          {"url: https://example.com\nauth: {tokenFile: c, token: canary-31c9}", "auth"},
 		"everything at once":  {"url: ''\ntimeout: -1s\nbatch: -1\nheaders: {'': canary-31c9}", "batch headers. timeout url"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := webhook.Driver().New()
-			must(t, yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()))
-			keys := sinktest.Problems(t, c, canary)
-			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("problems about (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestDefaults(t *testing.T) {

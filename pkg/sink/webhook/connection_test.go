@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -107,8 +109,8 @@ func TestClosedConnection(t *testing.T) {
 	}
 	sinktest.MustWrite(t, s, events[2:])
 	kept, tried := e.Requests()
-	if got, want := ids(records(t, e)), idsOf(events); got != want || len(kept) != 4 {
-		t.Errorf("arrived %s, want %s", got, want)
+	if diff := cmp.Diff(sinktest.EventIDs(events), sinktest.IDs(records(t, e))); diff != "" || len(kept) != 4 {
+		t.Errorf("arrived (-want +got):\n%s", diff)
 	}
 	if lost, again := tried[1].Header.Get("Webhook-Id"), tried[2].Header.Get("Webhook-Id"); lost != again {
 		t.Errorf("Webhook-Id %q, then %q", lost, again)

@@ -77,22 +77,6 @@ func decode(t *testing.T, r request) []sinktest.Record {
 	return all
 }
 
-func ids(records []sinktest.Record) string {
-	var all []string
-	for _, r := range records {
-		all = append(all, r.Attributes["id"])
-	}
-	return strings.Join(all, " ")
-}
-
-func idsOf(events []event.Event) string {
-	var all []string
-	for i := range events {
-		all = append(all, events[i].ID)
-	}
-	return strings.Join(all, " ")
-}
-
 func config(t *testing.T, url string, change func(c *webhook.Config)) *webhook.Config {
 	t.Helper()
 	return sinktest.Options(t, webhook.Driver(), func(c *webhook.Config) { c.URL = sink.NewSecret(url) }, change)

@@ -2,20 +2,24 @@ package webhook_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
 
 // TestEveryStatusIsClassified: what an answer means for an event, if the endpoint has
-// accepted others before.
+// accepted others before, and what an operator can do.
 func TestEveryStatusIsClassified(t *testing.T) {
 	permanent := map[int]bool{400: true, 413: true, 422: true}
 	passing := map[int]bool{401: true, 403: true, 404: true, 405: true, 407: true, 408: true, 410: true, 415: true, 421: true, 425: true, 426: true, 429: true}
+	says := map[int]string{
+		400: "Bad Request", 401: "check headers", 403: "signing.keyFile", 404: "check url", 405: "check url", 410: "accepts no more events",
+		415: "cloudevents+json", 301: "set url", 304: "no address", 307: "not followed",
+	}
 	var refusing atomic.Int64
 	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
 		code := int(refusing.Load())
@@ -38,22 +42,11 @@ func TestEveryStatusIsClassified(t *testing.T) {
 		case code/100 == 4 && !passing[code]:
 			want = "unknown"
 		}
-		if got := class(err); got != want {
+		if got := sinktest.Kind(err); got != want {
 			t.Errorf("status %d is %s (%v), want %s", code, got, err, want)
 		}
+		wantError(t, err, permanent[code], strconv.Itoa(code), says[code], e.Listener.Addr().String())
 	}
-}
-
-func class(err error) string {
-	switch {
-	case err == nil:
-		return "no error"
-	case sink.IsPermanent(err):
-		return "permanent"
-	case sink.IsUnknown(err):
-		return "unknown"
-	}
-	return "passing"
 }
 
 // TestRefusedAmongOthers: for a status that may be about one event the sink finds out which
@@ -71,8 +64,8 @@ func TestRefusedAmongOthers(t *testing.T) {
 	})
 	s := open(t, e.URL, func(c *webhook.Config) { c.Batch = len(events) })
 	n, err := s.Write(t.Context(), events)
-	if n != bad || class(err) != "unknown" {
-		t.Fatalf("Write = %d, %v (%s), want %d and an unknown error", n, err, class(err), bad)
+	if n != bad || sinktest.Kind(err) != "unknown" {
+		t.Fatalf("Write = %d, %v (%s), want %d and an unknown error", n, err, sinktest.Kind(err), bad)
 	}
 	sinktest.MustWrite(t, s, events[bad+1:])
 }

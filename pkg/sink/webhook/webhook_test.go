@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
@@ -152,34 +154,6 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-func TestStatuses(t *testing.T) {
-	tests := map[int]struct {
-		permanent bool
-		says      string
-	}{
-		400: {true, "Bad Request"}, 413: {true, "413"}, 415: {false, "cloudevents+json"}, 422: {true, "422"},
-		401: {false, "check headers"}, 403: {false, "signing.keyFile"}, 404: {false, "check url"}, 405: {false, "check url"},
-		408: {false, "408"}, 409: {false, "409"}, 410: {false, "accepts no more events"}, 425: {false, "425"}, 429: {false, "429"},
-		500: {false, "500"}, 502: {false, "502"}, 503: {false, "503"}, 504: {false, "504"},
-		301: {false, "set url"}, 304: {false, "no address"}, 307: {false, "not followed"},
-	}
-	for code, tt := range tests {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			e := serve(t, func(n int, w http.ResponseWriter, _ request) bool {
-				if n > 0 {
-					w.WriteHeader(code)
-				}
-				return n == 0
-			})
-			n, err := open(t, e.URL, nil).Write(t.Context(), sinktest.Events(2))
-			if n != 1 {
-				t.Errorf("n = %d, want 1", n)
-			}
-			wantError(t, err, tt.permanent, tt.says, e.Listener.Addr().String())
-		})
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	tests := map[string]struct {
 		code     int
@@ -241,15 +215,15 @@ func TestPoisonInBatches(t *testing.T) {
 				}
 			}
 			if len(dead) != len(poison) {
-				t.Errorf("named %s, want %v", idsOf(dead), poison)
+				t.Errorf("named %s, want %v", sinktest.EventIDs(dead), poison)
 			}
 			for i := range dead {
 				if !poison[dead[i].ID] {
 					t.Errorf("named %s, which is sound", dead[i].ID)
 				}
 			}
-			if got, want := ids(records(t, e)), idsOf(good); got != want || len(good) != len(events)-len(poison) {
-				t.Errorf("arrived %s, want %s", got, want)
+			if diff := cmp.Diff(sinktest.EventIDs(good), sinktest.IDs(records(t, e))); diff != "" || len(good) != len(events)-len(poison) {
+				t.Errorf("arrived (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -350,8 +324,8 @@ func TestTLS(t *testing.T) {
 			s := open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile = e.CAFile(t) })
 			events := sinktest.Events(20)
 			sinktest.MustWrite(t, s, events)
-			if got, want := ids(records(t, e)), idsOf(events); got != want {
-				t.Errorf("arrived %s, want %s", got, want)
+			if diff := cmp.Diff(sinktest.EventIDs(events), sinktest.IDs(records(t, e))); diff != "" {
+				t.Errorf("arrived (-want +got):\n%s", diff)
 			}
 			if kept, _ := e.Requests(); kept[0].Proto != proto {
 				t.Errorf("the protocol is %s", kept[0].Proto)

@@ -21,6 +21,7 @@ import (
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/internal/compress"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
@@ -42,29 +43,11 @@ func pack(t *testing.T, suffix, text string) string {
 
 func unpack(t *testing.T, name, text string) string {
 	t.Helper()
-	var r io.Reader
-	switch filepath.Ext(name) {
-	case ".gz":
-		unpacked, err := gzip.NewReader(strings.NewReader(text))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		r = unpacked
-	case ".zst":
-		unpacked, err := zstd.NewReader(strings.NewReader(text))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		defer unpacked.Close()
-		r = unpacked
-	default:
-		return text
-	}
-	all, err := io.ReadAll(r)
+	plain, err := endpointtest.Unpack(map[string]string{".gz": "gzip", ".zst": "zstd"}[filepath.Ext(name)], []byte(text))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	return string(all)
+	return string(plain)
 }
 
 // wantUnpacked waits until the directory holds these files, by name, with what is in
@@ -104,8 +87,7 @@ func TestOlderFilesAreCompressed(t *testing.T) {
 			events := sinktest.Events(5)
 			write(t, path, lines(events[:1]))
 			must(t, os.Chmod(path, 0o640))
-			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
-			defer closeSink(t, s)
+			s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
 			sinktest.MustWrite(t, s, events[1:2])
 			wantUnpacked(t, path, map[string]string{"events.ndjson": lines(events[1:2]), "events.ndjson.1" + suffix: lines(events[:1])})
 			wantMode(t, path+".1"+suffix, 0o640)
@@ -149,8 +131,7 @@ func TestCompressionGoesOn(t *testing.T) {
 			for suffix, text := range c.left {
 				write(t, path+suffix, text)
 			}
-			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3, Compression: compress.Gzip})
-			defer closeSink(t, s)
+			sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3, Compression: compress.Gzip})
 			want := map[string]string{"events.ndjson": ""}
 			for suffix, text := range c.want {
 				want["events.ndjson"+suffix] = text
@@ -168,8 +149,7 @@ func TestRotationOfMixedFiles(t *testing.T) {
 	for suffix, text := range map[string]string{".1.gz": pack(t, ".gz", "1"), ".2": "2", ".3.zst": pack(t, ".zst", "3")} {
 		write(t, path+suffix, text)
 	}
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: compress.None})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: compress.None})
 	sinktest.MustWrite(t, s, events)
 	wantUnpacked(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2.gz": "1", "events.ndjson.3": "2",
@@ -189,8 +169,7 @@ func TestCompressionThatFails(t *testing.T) {
 		t.Errorf("the older file holds %q", got)
 	}
 	must(t, os.RemoveAll(path+".1.gz"))
-	s = openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
-	defer closeSink(t, s)
+	s = sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
 
@@ -203,8 +182,7 @@ func TestCompressionBesideALock(t *testing.T) {
 	must(t, err)
 	defer reader.Close() //nolint:errcheck // nothing was written
 	must(t, syscall.Flock(int(reader.Fd()), syscall.LOCK_SH))
-	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
-	defer closeSink(t, s)
+	sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	wantUnpacked(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
 
@@ -241,8 +219,7 @@ func TestRotationWaitsForOneFile(t *testing.T) {
 	for i := 1; i <= older; i++ {
 		write(t, fmt.Sprintf("%s.%d", path, i), string(noise))
 	}
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 100, Compression: compress.Gzip})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 100, Compression: compress.Gzip})
 	var packed []string
 	file.SetDisk(t, s, file.Disk{Write: func(f *os.File, p []byte) (int, error) { // after the rotation
 		packed, _ = filepath.Glob(path + ".*.gz")

@@ -265,8 +265,7 @@ func wantMode(t *testing.T, path string, want os.FileMode) {
 func TestRelativePathIsFixedAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	s := openSink(t, config("events.ndjson"))
-	defer closeSink(t, s)
+	s := sinktest.Open(t, config("events.ndjson"))
 	t.Chdir(t.TempDir())
 	events := sinktest.Events(3)
 	sinktest.MustWrite(t, s, events)

@@ -43,8 +43,7 @@ func TestRotation(t *testing.T) {
 	for i := 0; i < len(events)-1; i += 2 {
 		size = max(size, len(lines(events[i:i+2])))
 	}
-	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.ByteSize(size), MaxFiles: 3})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.ByteSize(size), MaxFiles: 3})
 	sinktest.MustWrite(t, s, events[:5])
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[4:5]), "events.ndjson.1": lines(events[2:4]), "events.ndjson.2": lines(events[0:2]),
@@ -58,8 +57,7 @@ func TestRotation(t *testing.T) {
 func TestRotationWithOneFile(t *testing.T) {
 	path := newPath(t)
 	events := sinktest.Events(3)
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 1})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 1})
 	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events[2:])})
 }
@@ -68,8 +66,7 @@ func TestRotationWithOneFile(t *testing.T) {
 func TestLargeEventIsAlone(t *testing.T) {
 	path := newPath(t)
 	small, big := sinktest.Events(2), sinktest.Big(1, 5000)
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 2000, MaxFiles: 5})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 2000, MaxFiles: 5})
 	sinktest.MustWrite(t, s, small[:1])
 	sinktest.MustWrite(t, s, big)
 	sinktest.MustWrite(t, s, small[1:])
@@ -86,8 +83,7 @@ func TestRotationFillsHoles(t *testing.T) {
 	for _, n := range []int{1, 2, 4} {
 		write(t, fmt.Sprintf("%s.%d", path, n), fmt.Sprint(n))
 	}
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 10})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 10})
 	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.3": "2", "events.ndjson.4": "4",
@@ -101,8 +97,7 @@ func TestSurplusFilesAreRemoved(t *testing.T) {
 	for suffix, text := range map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"} {
 		write(t, path+suffix, text)
 	}
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3})
 	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{
 		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.bak": "mine",
@@ -133,8 +128,7 @@ func TestRotationThatFails(t *testing.T) {
 	path := newPath(t)
 	must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
 	events := sinktest.Events(2)
-	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 2})
-	defer closeSink(t, s)
+	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 2})
 	for range 2 { // and it goes on being an error, and nothing is lost
 		n, err := s.Write(t.Context(), events)
 		if n > 1 || err == nil || sink.IsPermanent(err) || !strings.Contains(err.Error(), path+".1") {
@@ -172,8 +166,7 @@ func TestOtherProgramsAtWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := newPath(t)
-			s := openSink(t, config(path))
-			defer closeSink(t, s)
+			s := sinktest.Open(t, config(path))
 			sinktest.MustWrite(t, s, events[:3])
 			must(t, c.act(path))
 			sinktest.MustWrite(t, s, events[3:])
@@ -261,8 +254,7 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskThatCannotBeCut(t *testing.T) {
 	path := newPath(t)
 	events := sinktest.Events(4)
-	s := openSink(t, config(path))
-	defer closeSink(t, s)
+	s := sinktest.Open(t, config(path))
 	sinktest.MustWrite(t, s, events[:1])
 	broken := full(700)
 	errCut := errors.New("disk is gone")
@@ -285,8 +277,7 @@ func TestFullDiskThatCannotBeCut(t *testing.T) {
 func TestFailedSync(t *testing.T) {
 	path := newPath(t)
 	events := sinktest.Events(4)
-	s := openSink(t, config(path))
-	defer closeSink(t, s)
+	s := sinktest.Open(t, config(path))
 	sinktest.MustWrite(t, s, events[:2])
 	failures := 1
 	file.SetDisk(t, s, file.Disk{Sync: func(f *os.File) error {
@@ -310,8 +301,7 @@ func TestFailedSync(t *testing.T) {
 
 // TestEveryWriteIsSynced: what is acknowledged is on stable storage.
 func TestEveryWriteIsSynced(t *testing.T) {
-	s := openSink(t, config(newPath(t)))
-	defer closeSink(t, s)
+	s := sinktest.Open(t, config(newPath(t)))
 	dirty := 0
 	file.SetDisk(t, s, file.Disk{
 		Write: func(f *os.File, p []byte) (int, error) { dirty += len(p); return f.Write(p) },

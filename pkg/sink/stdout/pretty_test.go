@@ -128,8 +128,7 @@ func TestPrettyIsInert(t *testing.T) {
 
 func TestPrettyThroughTheSink(t *testing.T) {
 	out := &output{}
-	s := openOn(t, stdout.Pretty, out)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.Pretty, out)
 	events := sinktest.AllOps()
 	sinktest.MustWrite(t, s, events)
 	text := out.String()

@@ -106,6 +106,12 @@ func openOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
 	return s
 }
 
+// sinkOn opens a sink, and closes it when the test ends.
+func sinkOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
+	t.Helper()
+	return sinktest.Open(t, &stdout.Config{Format: format}, func(env *sink.Env) { env.Stdout = out })
+}
+
 func closeSink(t *testing.T, s sink.Sink) {
 	t.Helper()
 	if err := s.Close(t.Context()); err != nil {
@@ -147,8 +153,7 @@ func lines(events []event.Event) string {
 
 func TestOneWritePerBatch(t *testing.T) {
 	out := &output{}
-	s := openOn(t, stdout.CloudEvents, out)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.CloudEvents, out)
 	events := sinktest.Events(50)
 	sinktest.MustWrite(t, s, events)
 	if diff := cmp.Diff(lines(events), out.String()); diff != "" {
@@ -162,8 +167,7 @@ func TestOneWritePerBatch(t *testing.T) {
 // TestPortions: a large batch is written bit by bit, in order.
 func TestPortions(t *testing.T) {
 	out := &output{}
-	s := openOn(t, stdout.CloudEvents, out)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.CloudEvents, out)
 	events := sinktest.Events(10)
 	for i := range events {
 		events[i].Data = event.CloseData(append(event.OpenData(nil), `{"x":"`+strings.Repeat("x", 100<<10)+`"}`...))
@@ -221,8 +225,7 @@ func TestTornLines(t *testing.T) {
 func TestShortWriteIsAnError(t *testing.T) {
 	out := &output{}
 	out.fail(10, nil)
-	s := openOn(t, stdout.CloudEvents, shortWriter{out})
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.CloudEvents, shortWriter{out})
 	if n, err := s.Write(t.Context(), sinktest.Events(1)); n != 0 || !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("Write = %d, %v, want 0 and ErrShortWrite", n, err)
 	}
@@ -237,8 +240,7 @@ func TestBrokenPipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	must(t, err)
 	defer func() { _ = writer.Close() }()
-	s := openOn(t, stdout.CloudEvents, writer)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.CloudEvents, writer)
 	events := sinktest.Events(2)
 	sinktest.MustWrite(t, s, events[:1])
 	must(t, reader.Close())
@@ -280,8 +282,7 @@ func TestNonBlockingPipe(t *testing.T) {
 	defer func() { _ = writer.Close() }()
 	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
 	defer func() { _ = out.Close() }()
-	s := openOn(t, stdout.CloudEvents, out)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.CloudEvents, out)
 	setNonblock(t, writer)
 	events := sinktest.Big(8, 100<<10)
 	want := lines(events)
@@ -315,8 +316,7 @@ func TestNonBlockingPipe(t *testing.T) {
 func TestNonBlockingPipeOfAFastReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &output{}
-		s := openOn(t, stdout.CloudEvents, pipe{out})
-		defer closeSink(t, s)
+		s := sinkOn(t, stdout.CloudEvents, pipe{out})
 		events, began := sinktest.Big(20, 1<<20), time.Now()
 		if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
 			t.Errorf("Write = %d, %v", n, err)
@@ -385,8 +385,7 @@ func control(t *testing.T, f *os.File, change func(fd int) error) {
 
 func TestRawLines(t *testing.T) {
 	out := &output{}
-	s := openOn(t, stdout.Raw, out)
-	defer closeSink(t, s)
+	s := sinkOn(t, stdout.Raw, out)
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
 	sinktest.MustWrite(t, s, events)
 	var want []byte

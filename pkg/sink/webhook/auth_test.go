@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -68,25 +69,33 @@ func TestAuthRotates(t *testing.T) {
 	}
 }
 
-func TestBadCredentialFiles(t *testing.T) {
-	dir := t.TempDir()
-	for name, c := range map[string]struct{ content, says string }{
-		"missing":  {"", "no such file"},
-		"empty":    {"\n", "is empty"},
-		"two":      {"canary\ncanary\n", "white space"},
-		"not text": {"canary\x00", "white space"},
-		"huge":     {strings.Repeat("canary", 3000), "more than"},
+// TestBadSecretFiles: what is wrong with the content of a file is in the error, and nothing of the content.
+func TestBadSecretFiles(t *testing.T) {
+	token := func(c *webhook.Config, file string) { c.Auth.TokenFile = file }
+	key := func(c *webhook.Config, file string) { c.Signing.KeyFile = file }
+	for name, c := range map[string]struct {
+		set           func(c *webhook.Config, file string)
+		content, says string
+	}{
+		"two tokens":       {token, "canary\ncanary\n", "white space"},
+		"token of no text": {token, "canary\x00", "white space"},
+		"huge token":       {token, strings.Repeat("canary", 3000), "more than"},
+		"no key":           {key, "\n# nothing\n", "no key"},
+		"no prefix":        {key, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "line 1: a signing key begins with whsec_"},
+		"no base64":        {key, specSecret + "\nwhsec_canary!!", "line 2"},
+		"too short":        {key, "whsec_Y2FuYXJ5", "24 to 64 bytes"},
+		"too long":         {key, "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65)), "has 65"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(dir, name)
-			if c.content != "" {
-				writeFile(t, file, []byte(c.content))
-			}
-			options := config(t, "https://example.com", func(c *webhook.Config) { c.Auth.TokenFile = file })
+			file := filepath.Join(t.TempDir(), "secret")
+			writeFile(t, file, []byte(c.content))
+			options := config(t, "https://example.com", func(o *webhook.Config) { c.set(o, file) })
 			_, err := options.Open(t.Context(), sinktest.Env(t))
-			wantError(t, err, false, c.says, "auth.tokenFile", file)
-			if strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error shows the credential: %v", err)
+			wantError(t, err, false, c.says, file)
+			for _, secret := range []string{"canary", "Y2Fu", "MfKQ"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error shows the secret: %v", err)
+				}
 			}
 		})
 	}

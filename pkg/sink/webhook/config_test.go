@@ -67,27 +67,16 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestOpenNeedsItsFiles names files that are not there, or hold nothing.
 func TestOpenNeedsItsFiles(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	empty := filepath.Join(t.TempDir(), "empty")
-	writeFile(t, empty, nil)
-	tests := map[string]struct {
-		change func(c *webhook.Config)
-		says   string
-	}{
-		"signing":  {func(c *webhook.Config) { c.Signing.KeyFile = missing }, "signing.keyFile"},
-		"caFile":   {func(c *webhook.Config) { c.TLS.CAFile = missing }, "tls.caFile"},
-		"empty CA": {func(c *webhook.Config) { c.TLS.CAFile = empty }, "no certificate"},
-		"token":    {func(c *webhook.Config) { c.Auth.TokenFile = missing }, "auth.tokenFile"},
-		"password": {func(c *webhook.Config) { c.Auth.Username, c.Auth.PasswordFile = "u", empty }, "auth.passwordFile"},
-		"certFile": {func(c *webhook.Config) { c.TLS.CertFile, c.TLS.KeyFile = missing, missing }, "tls.certFile"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := config(t, "https://example.com", tt.change).Open(t.Context(), sinktest.Env(t))
-			wantError(t, err, false, tt.says)
-		})
-	}
+	least := func(change func(c *webhook.Config)) sink.Config { return config(t, "https://example.com", change) }
+	sinktest.NamesFiles(t, least, map[string]func(c *webhook.Config, file string){
+		"signing.keyFile":   func(c *webhook.Config, file string) { c.Signing.KeyFile = file },
+		"tls.caFile":        func(c *webhook.Config, file string) { c.TLS.CAFile = file },
+		"tls.certFile":      func(c *webhook.Config, file string) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
+		"auth.tokenFile":    func(c *webhook.Config, file string) { c.Auth.TokenFile = file },
+		"auth.passwordFile": func(c *webhook.Config, file string) { c.Auth.Username, c.Auth.PasswordFile = "u", file },
+	})
 }
 
 // TestClientCertificate rotates what the sink shows to the endpoint.

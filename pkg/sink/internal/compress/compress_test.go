@@ -2,16 +2,15 @@ package compress_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"io"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/sink/internal/compress"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,26 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // decode unpacks with the formats' own libraries.
 func decode(t *testing.T, m compress.Method, packed []byte) string {
 	t.Helper()
-	var r io.Reader = bytes.NewReader(packed)
-	switch m {
-	case compress.Gzip:
-		unpacked, err := gzip.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = unpacked
-	case compress.Zstd:
-		unpacked, err := zstd.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unpacked.Close()
-		r = unpacked
-	case compress.None:
-	}
-	text, err := io.ReadAll(r)
+	text, err := endpointtest.Unpack(string(m), packed)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return string(text)
 }

@@ -141,21 +141,6 @@ func TestCompressionGoesOn(t *testing.T) {
 	}
 }
 
-// TestRotationOfMixedFiles: numbers move up whatever the files of them end in, and
-// maxFiles holds for all.
-func TestRotationOfMixedFiles(t *testing.T) {
-	path := newPath(t)
-	events := sinktest.Events(2)
-	for suffix, text := range map[string]string{".1.gz": pack(t, ".gz", "1"), ".2": "2", ".3.zst": pack(t, ".zst", "3")} {
-		write(t, path+suffix, text)
-	}
-	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: compress.None})
-	sinktest.MustWrite(t, s, events)
-	wantUnpacked(t, path, map[string]string{
-		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2.gz": "1", "events.ndjson.3": "2",
-	})
-}
-
 // TestCompressionThatFails costs nothing but space, and works again later.
 func TestCompressionThatFails(t *testing.T) {
 	path := newPath(t)

@@ -187,18 +187,6 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-func TestRefusedFileIsLeftAlone(t *testing.T) {
-	path := newPath(t)
-	const precious = "no newline at the end"
-	write(t, path, precious)
-	if _, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil {
-		t.Fatal("Open took somebody else's file")
-	}
-	if got := read(t, path); got != precious {
-		t.Errorf("the file now holds %q", got)
-	}
-}
-
 // TestForeignFilesStay: nothing is cut off a file that informd did not write, in either
 // format, whether the file is refused or not.
 func TestForeignFilesStay(t *testing.T) {
@@ -210,6 +198,7 @@ func TestForeignFilesStay(t *testing.T) {
 		"half a line that is not informd's": `{"apiVersion":"v1","kind":"A"}` + "\n" + `{"preci`,
 		"a manifest":                        "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"A\"\n}",
 		"a brace and more":                  `{ precious`,
+		"text without a newline at the end": "precious",
 	} {
 		for _, format := range []file.Format{file.Raw, file.CloudEvents} {
 			t.Run(name+"/"+string(format), func(t *testing.T) {

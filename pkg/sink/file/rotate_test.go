@@ -75,33 +75,35 @@ func TestLargeEventIsAlone(t *testing.T) {
 	})
 }
 
-// TestRotationFillsHoles: what a rotation that was interrupted left in disorder
-// costs no file.
-func TestRotationFillsHoles(t *testing.T) {
-	path := newPath(t)
+// TestRotationOfOlderFiles: numbers move up whatever the files of them end in, and files beyond maxFiles are removed. What a
+// rotation that was interrupted left in disorder costs no file.
+func TestRotationOfOlderFiles(t *testing.T) {
 	events := sinktest.Events(2)
-	for _, n := range []int{1, 2, 4} {
-		write(t, fmt.Sprintf("%s.%d", path, n), fmt.Sprint(n))
+	for name, c := range map[string]struct {
+		maxFiles    int
+		older, want map[string]string // by what follows the name of the file
+	}{
+		"holes":      {10, map[string]string{".1": "1", ".2": "2", ".4": "4"}, map[string]string{".2": "1", ".3": "2", ".4": "4"}},
+		"compressed": {4, map[string]string{".1.gz": "1", ".2": "2", ".3.zst": "3"}, map[string]string{".2.gz": "1", ".3": "2"}},
+		"surplus": {
+			3, map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"},
+			map[string]string{".2": "1", ".bak": "mine"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			for suffix, text := range c.older {
+				write(t, path+suffix, text)
+			}
+			s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: c.maxFiles})
+			sinktest.MustWrite(t, s, events)
+			want := map[string]string{"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1])}
+			for suffix, text := range c.want {
+				want["events.ndjson"+suffix] = text
+			}
+			wantFiles(t, path, want)
+		})
 	}
-	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 10})
-	sinktest.MustWrite(t, s, events)
-	wantFiles(t, path, map[string]string{
-		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.3": "2", "events.ndjson.4": "4",
-	})
-}
-
-// TestSurplusFilesAreRemoved: a rotation removes the files beyond maxFiles.
-func TestSurplusFilesAreRemoved(t *testing.T) {
-	path := newPath(t)
-	events := sinktest.Events(2)
-	for suffix, text := range map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"} {
-		write(t, path+suffix, text)
-	}
-	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3})
-	sinktest.MustWrite(t, s, events)
-	wantFiles(t, path, map[string]string{
-		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.bak": "mine",
-	})
 }
 
 // TestArchivesOfLogrotateStay: logrotate keeps more files than maxFiles, some of them

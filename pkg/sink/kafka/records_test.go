@@ -74,21 +74,6 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestStructured: the value is the event as JSON, and says so.
-func TestStructured(t *testing.T) {
-	cluster := startCluster(t)
-	events := sinktest.Events(1)
-	sinktest.MustWrite(t, sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Format = "cloudevents" })), events)
-	r := consumed(t, cluster, []string{topic})[0]
-	want := &kgo.Record{
-		Key: []byte("test/" + events[0].Subject()), Value: events[0].AppendJSON(nil),
-		Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/cloudevents+json; charset=UTF-8")}},
-	}
-	if diff := cmp.Diff([]any{want.Key, want.Value, want.Headers}, []any{r.Key, r.Value, r.Headers}); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
-}
-
 // TestTopicPerResource: each resource has a topic, which is made as the options
 // say; what is about no resource has one, too.
 func TestTopicPerResource(t *testing.T) {

@@ -11,7 +11,14 @@ import (
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/sink/sinktest"
 )
+
+// kinds are what each refusal means for an event.
+func kinds() map[string]string {
+	return map[string]string{"for now": "passing", "full": "passing", "stale": "passing", "for good": "permanent", "unknown": "unknown"}
+}
 
 func classify(err error) string {
 	return map[refusal]string{
@@ -37,17 +44,22 @@ func TestEveryErrorOfTheServerIsClassified(t *testing.T) {
 		if got := classify(api); got != want {
 			t.Errorf("%s: it is %s", line, got)
 		}
-	}
-	for _, passing := range []error{client.ErrConnectionClosed, jetstream.ErrNoStreamResponse, context.DeadlineExceeded, errors.New("anything")} {
-		if got := classify(passing); got != "for now" {
-			t.Errorf("%v is %s", passing, got)
+		if err := explainAck(api, "K8S"); sinktest.Kind(err) != kinds()[want] {
+			t.Errorf("%s: %v is %s, want %s", line, err, sinktest.Kind(err), kinds()[want])
 		}
 	}
-	if got := classify(client.ErrMaxPayload); got != "for good" {
-		t.Errorf("%v is %s", client.ErrMaxPayload, got)
+	for _, passing := range []error{client.ErrConnectionClosed, jetstream.ErrNoStreamResponse, context.DeadlineExceeded, errors.New("anything")} {
+		if got := classify(passing); got != "for now" || sinktest.Kind(explainAck(passing, "K8S")) != "passing" {
+			t.Errorf("%v is %s, and then %v", passing, got, explainAck(passing, "K8S"))
+		}
 	}
 	tooLarge := &jetstream.APIError{Code: http.StatusServiceUnavailable, ErrorCode: 10077, Description: "message too large"}
-	if got := classify(tooLarge); got != "for good" {
-		t.Errorf("%v is %s", tooLarge, got)
+	for _, err := range []error{client.ErrMaxPayload, tooLarge} {
+		if got := classify(err); got != "for good" || sinktest.Kind(explainAck(err, "K8S")) != "permanent" {
+			t.Errorf("%v is %s, and then %v", err, got, explainAck(err, "K8S"))
+		}
+	}
+	if err := explainAck(nil, "K8S"); err != nil {
+		t.Errorf("%v of no error", err)
 	}
 }

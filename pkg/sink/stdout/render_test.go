@@ -14,15 +14,15 @@ import (
 
 // TestRenderIsWhatIsWritten: each event by a sink of its own, as columns grow.
 func TestRenderIsWhatIsWritten(t *testing.T) {
-	for _, format := range []stdout.Format{stdout.CloudEvents, stdout.Pretty} {
+	for _, format := range []stdout.Format{stdout.CloudEvents, stdout.Pretty, stdout.Raw} {
 		for _, e := range slices.Concat(sinktest.AllOps(), sinktest.Hostile()) {
 			var out bytes.Buffer
 			env, config := sinktest.Env(t), &stdout.Config{Format: format}
 			env.Stdout = &out
-			s, err := config.Open(t.Context(), env)
-			must(t, err)
-			sinktest.MustWrite(t, s, []event.Event{e})
-			must(t, s.Close(t.Context()))
+			sinktest.MustWrite(t, sinkOn(t, format, &out), []event.Event{e})
+			if want := string(e.AppendRaw(nil)) + "\n"; format == stdout.Raw && out.String() != want {
+				t.Errorf("%s: raw is %q, want %q", e.ID, &out, want)
+			}
 			got, err := config.Render(env, &e)
 			must(t, err)
 			if diff := cmp.Diff(out.String(), string(got.Body)); diff != "" {

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/event"
@@ -149,19 +148,6 @@ func lines(events []event.Event) string {
 		text = append(events[i].AppendJSON(text), '\n')
 	}
 	return string(text)
-}
-
-func TestOneWritePerBatch(t *testing.T) {
-	out := &output{}
-	s := sinkOn(t, stdout.CloudEvents, out)
-	events := sinktest.Events(50)
-	sinktest.MustWrite(t, s, events)
-	if diff := cmp.Diff(lines(events), out.String()); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
-	}
-	if out.calls != 1 {
-		t.Errorf("%d writes for one batch, want 1", out.calls)
-	}
 }
 
 // TestPortions: a large batch is written bit by bit, in order.
@@ -380,20 +366,6 @@ func control(t *testing.T, f *os.File, change func(fd int) error) {
 	must(t, err)
 	if failed := conn.Control(func(fd uintptr) { err = change(int(fd)) }); failed != nil || err != nil {
 		t.Fatal(failed, err)
-	}
-}
-
-func TestRawLines(t *testing.T) {
-	out := &output{}
-	s := sinkOn(t, stdout.Raw, out)
-	events := append(sinktest.AllOps(), sinktest.Hostile()...)
-	sinktest.MustWrite(t, s, events)
-	var want []byte
-	for i := range events {
-		want = append(events[i].AppendRaw(want), '\n')
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
 

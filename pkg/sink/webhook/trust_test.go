@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,15 +138,10 @@ func TestRefusesAllLanes(t *testing.T) {
 }
 
 // TestAnswerRepeatsSecrets has an endpoint say what it got in every form it can
-// think of.
+// think of, with several statuses. Then it hangs up, and at last is gone.
 func TestAnswerRepeatsSecrets(t *testing.T) {
 	const canary = "canary"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, _ := r.BasicAuth()
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = fmt.Fprintln(w, "I got", r.URL, r.URL.Path, r.URL.Query(), user, password, strings.ToUpper(r.URL.String()), r.Header)
-	}))
-	t.Cleanup(server.Close)
+	statuses := []int{http.StatusNotFound, http.StatusInternalServerError, http.StatusBadRequest}
 	tests := map[string]struct {
 		user, path string
 		header     string
@@ -164,21 +160,44 @@ func TestAnswerRepeatsSecrets(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			n := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if n++; n > len(statuses) {
+					panic(http.ErrAbortHandler)
+				}
+				if got := r.Header.Get("X-Key"); got != tt.header {
+					t.Errorf("X-Key is %q, want %q", got, tt.header)
+				}
+				user, password, _ := r.BasicAuth()
+				if want, _ := url.PathUnescape(strings.TrimSuffix(tt.user, "@")); want != "" && !strings.Contains(user+":"+password, want) {
+					t.Errorf("the user is %s:%s, want %s", user, password, want)
+				}
+				w.WriteHeader(statuses[n-1])
+				_, _ = fmt.Fprintln(w, "I got", r.URL, r.URL.Path, r.URL.Query(), user, password, strings.ToUpper(r.URL.String()), r.Header)
+			}))
+			defer server.Close()
 			s := open(t, strings.Replace(server.URL, "http://", "http://"+tt.user, 1)+tt.path, func(c *webhook.Config) {
 				if tt.header != "" {
 					c.Headers = map[string]sink.Secret{"X-Key": sink.NewSecret(tt.header)}
 				}
 			})
-			_, err := s.Write(t.Context(), sinktest.Events(1))
-			wantError(t, err, false, "404 Not Found", "check url")
-			if text := strings.ToLower(err.Error()); strings.Contains(text, canary) || strings.Contains(text, "basic ") {
-				t.Errorf("the error shows a secret: %v", err)
-			}
-			if strings.Contains(err.Error(), "I got") {
-				t.Errorf("the error shows the answer: %v", err)
-			}
-			if answer := sink.Answer(err); strings.Contains(answer, "I got") != tt.says {
-				t.Errorf("the log has the answer: %t, want %t: %q", !tt.says, tt.says, answer)
+			for i := range len(statuses) + 2 {
+				if i == len(statuses)+1 {
+					server.Close()
+				}
+				_, err := s.Write(t.Context(), sinktest.Events(1))
+				if wantError(t, err, false); i == 0 {
+					wantError(t, err, false, "404 Not Found", "check url")
+				}
+				if text := strings.ToLower(err.Error()); strings.Contains(text, canary) || strings.Contains(text, "basic ") {
+					t.Errorf("the error shows a secret: %v", err)
+				}
+				if strings.Contains(err.Error(), "I got") {
+					t.Errorf("the error shows the answer: %v", err)
+				}
+				if answer := sink.Answer(err); strings.Contains(answer, "I got") != (tt.says && i < len(statuses)) {
+					t.Errorf("the log has the answer: %t: %q", !tt.says, answer)
+				}
 			}
 		})
 	}

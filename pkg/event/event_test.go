@@ -13,27 +13,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-func TestIDs(t *testing.T) {
-	for want, got := range map[string]string{
-		"u:12":                       event.ObjectID("u", 12, 0),
-		"u:18446744073709551615":     event.ObjectID("u", 1<<64-1, 0),
-		"u:12:e1":                    event.ObjectID("u", 12, 1),
-		"u:deleted":                  event.DeletedID("u", 0),
-		"u:deleted:e3":               event.DeletedID("u", 3),
-		"u:12:left:15":               event.SelectionID("u", 12, event.Left, 15, 0),
-		"u:12:entered:15:e2":         event.SelectionID("u", 12, event.Entered, 15, 2),
-		"apps/deployments:7:synced":  boundID("apps/deployments", event.Synced, 7, 0),
-		"core/pods@shop:7:synced:e1": boundID("core/pods@shop", event.Synced, 7, 1),
-		"core/pods:7:begin:e1":       boundID("core/pods", event.Begin, 7, 1),
-		"core/pods:5-9:gap":          event.GapID("core/pods", 5, 9, 0),
-		"core/pods:5-9:gap:e1":       event.GapID("core/pods", 5, 9, 1),
-	} {
-		if got != want {
-			t.Errorf("id = %q, want %q", got, want)
-		}
-	}
-}
-
 func TestKeyAndSubject(t *testing.T) {
 	namespaced := deployment(event.Modified)
 	core := namespaced
@@ -58,14 +37,6 @@ func TestKeyAndSubject(t *testing.T) {
 				t.Errorf("Subject = %q, want %q", got, test.subject)
 			}
 		})
-	}
-}
-
-func TestKeyIgnoresUID(t *testing.T) {
-	a, b := deployment(event.Deleted), deployment(event.Added)
-	b.UID = "another"
-	if a.Key() != b.Key() {
-		t.Errorf("a re-creation has another key: %q and %q", a.Key(), b.Key())
 	}
 }
 

@@ -93,12 +93,6 @@ func TestParseHeadersRefuses(t *testing.T) {
 	}
 }
 
-func TestTrimmedID(t *testing.T) {
-	if got := event.TrimmedID("bus", 5, 9); got != "bus:5-9:trimmed" {
-		t.Errorf("TrimmedID = %s", got)
-	}
-}
-
 func BenchmarkParseHeaders(b *testing.B) {
 	e := deployment(event.Modified)
 	h := headers(&e)

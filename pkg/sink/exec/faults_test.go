@@ -44,17 +44,6 @@ func write(t *testing.T, s sink.Sink, events []event.Event) (int, error) {
 	return n, err
 }
 
-// deliver writes until the program has everything, as package deliver does.
-func deliver(t *testing.T, s sink.Sink, events []event.Event) {
-	t.Helper()
-	for end := time.Now().Add(patience); len(events) > 0; {
-		n, err := write(t, s, events)
-		if events = events[n:]; sink.IsPermanent(err) || time.Now().After(end) {
-			t.Fatalf("%d events are left: %v", len(events), err)
-		}
-	}
-}
-
 // shut closes a sink.
 func shut(t *testing.T, s sink.Sink) {
 	t.Helper()
@@ -79,8 +68,7 @@ func TestKilledProgram(t *testing.T) {
 	for _, ack := range []sinkexec.Ack{sinkexec.IDs, sinkexec.Exit} {
 		t.Run(string(ack), func(t *testing.T) {
 			c, dir := handler(t, func(c *sinkexec.Config) { c.Ack, c.Batch = ack, 50 })
-			s := open(t, c, sinktest.Env(t))
-			defer shut(t, s)
+			s := sinktest.Open(t, c)
 			var kills atomic.Int64
 			var killing sync.WaitGroup
 			ctx, stop := context.WithCancel(t.Context())
@@ -152,8 +140,7 @@ func TestBadPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := options(t, func(o *sinkexec.Config) { o.Ack, o.Timeout = c.ack, 300*time.Millisecond }, "sh", "-c", c.script)
-			s := open(t, options, sinktest.Env(t))
-			defer shut(t, s)
+			s := sinktest.Open(t, options)
 			events := append(sinktest.Big(3, 1400<<10), sinktest.Events(20)...)
 			for range 2 {
 				if n, err := write(t, s, events); n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
@@ -173,8 +160,7 @@ func TestBadPrograms(t *testing.T) {
 func TestSlowProgram(t *testing.T) {
 	c, dir := handler(t, func(c *sinkexec.Config) { c.Timeout = 2 * time.Second })
 	c.Env["EXEC_TEST_ACK"] = sink.NewSecret("slow")
-	s := open(t, c, sinktest.Env(t))
-	defer shut(t, s)
+	s := sinktest.Open(t, c)
 	events := append(sinktest.Events(15), sinktest.Big(2, 1400<<10)...)
 	if n, err := write(t, s, events); err != nil {
 		t.Errorf("Write returned %d and %v", n, err)
@@ -188,8 +174,7 @@ func TestLooseAcknowledgements(t *testing.T) {
 		t.Run(manner, func(t *testing.T) {
 			c, _ := handler(t, nil)
 			c.Env["EXEC_TEST_ACK"] = sink.NewSecret(manner)
-			s := open(t, c, sinktest.Env(t))
-			defer shut(t, s)
+			s := sinktest.Open(t, c)
 			for batch := 0; batch < 30; batch += 10 {
 				if n, err := write(t, s, sinktest.Events(30)[batch:batch+10]); err != nil {
 					t.Fatalf("Write returned %d and %v", n, err)
@@ -202,8 +187,7 @@ func TestLooseAcknowledgements(t *testing.T) {
 // TestCutAcknowledgement: a line without its end may be the beginning of another id.
 func TestCutAcknowledgement(t *testing.T) {
 	events := sinktest.Events(2)
-	s := open(t, options(t, nil, "sh", "-c", `printf %s "`+events[0].ID+`"`), sinktest.Env(t))
-	defer shut(t, s)
+	s := sinktest.Open(t, options(t, nil, "sh", "-c", `printf %s "`+events[0].ID+`"`))
 	if n, err := write(t, s, events); n != 0 {
 		t.Errorf("Write returned %d and %v", n, err)
 	}
@@ -227,8 +211,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(string(c.ack)+" "+name, func(t *testing.T) {
 			options, dir := handler(t, func(o *sinkexec.Config) { o.Ack = c.ack })
-			s := open(t, options, sinktest.Env(t))
-			defer shut(t, s)
+			s := sinktest.Open(t, options)
 			events := sinktest.Events(6)
 			want := 0
 			if c.trusted {
@@ -243,7 +226,7 @@ func TestExitCodes(t *testing.T) {
 			if c.ack == sinkexec.IDs && n != want || got == permanent && n != want {
 				t.Errorf("Write returned %d, want %d", n, want)
 			}
-			deliver(t, s, append(batch[n:want:want], events[want:]...))
+			sinktest.Deliver(t, s, append(batch[n:want:want], events[want:]...))
 			wantInOrder(t, dir, events)
 		})
 	}
@@ -255,9 +238,8 @@ func TestBrokenProgram(t *testing.T) {
 	for ack, want := range map[sinkexec.Ack]int{sinkexec.IDs: 0, sinkexec.Exit: 10} {
 		t.Run(string(ack), func(t *testing.T) {
 			options, _ := handler(t, func(o *sinkexec.Config) { o.Ack = ack })
-			s := open(t, options, sinktest.Env(t))
-			defer shut(t, s)
-			deliver(t, s, sinktest.Events(1))
+			s := sinktest.Open(t, options)
+			sinktest.Deliver(t, s, sinktest.Events(1))
 			permanent := 0
 			for range 15 {
 				if _, err := write(t, s, []event.Event{about("exit-1")}); sink.IsPermanent(err) {
@@ -297,9 +279,8 @@ func TestEnvironment(t *testing.T) {
 		o.Ack = sinkexec.Exit
 		o.Env = map[string]sink.Secret{"OUT": sink.NewSecret(out), "TZ": sink.NewSecret("UTC")}
 	}, "sh", "-c", "exec env >$OUT")
-	s := open(t, c, sinktest.Env(t))
-	defer shut(t, s)
-	deliver(t, s, sinktest.Events(1))
+	s := sinktest.Open(t, c)
+	sinktest.Deliver(t, s, sinktest.Events(1))
 	text, err := os.ReadFile(out)
 	must(t, err)
 	got := map[string]string{}

@@ -25,7 +25,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	c := options(t, func(c *sinkexec.Config) { c.Ack = sinkexec.Exit }, "sh", "-c", "cat >/dev/null; sh -c 'sleep 1000; true' & sleep 1000 &")
 	s := open(t, c, sinktest.Env(t))
 	for range 5 {
-		deliver(t, s, sinktest.Events(1))
+		sinktest.Deliver(t, s, sinktest.Events(1))
 	}
 	shut(t, s)
 	if left := zombies(t); len(left) > 0 {

@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,9 +37,8 @@ func TestProgramThatCannotWork(t *testing.T) {
 				must(t, os.WriteFile(script, []byte(text), 0o600))
 			}
 			save("exec cat >/dev/null")
-			s := open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", script), sinktest.Env(t))
-			defer shut(t, s)
-			deliver(t, s, sinktest.Events(3))
+			s := sinktest.Open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", script))
+			sinktest.Deliver(t, s, sinktest.Events(3))
 			if save(c.script); c.script == "" {
 				must(t, os.Remove(script))
 			}
@@ -64,10 +62,8 @@ func TestOutputAtTheEnd(t *testing.T) {
 	c := options(t, func(o *sinkexec.Config) { o.Env = map[string]sink.Secret{"OUT": sink.NewSecret(out)} }, "sh", "-c",
 		`read -r line; expr "$line" : '.*"id":"\([^"]*\)"'; cat >/dev/null; echo begin; head -c 1000000 /dev/zero | tr '\0' x; echo; echo end; echo x >$OUT`)
 	var log logged
-	env := sinktest.Env(t)
-	env.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s := open(t, c, env)
-	deliver(t, s, sinktest.Events(1))
+	s := open(t, c, log.env(t))
+	sinktest.Deliver(t, s, sinktest.Events(1))
 	began := time.Now()
 	shut(t, s)
 	if !present(out) {

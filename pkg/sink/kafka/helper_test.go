@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
@@ -16,6 +17,8 @@ import (
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // must ends a test that an error leaves nothing to check in.
 func must(tb testing.TB, err error) {

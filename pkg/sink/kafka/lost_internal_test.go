@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,5 +68,18 @@ func TestAnotherTopicBeginsAgain(t *testing.T) {
 	s.forgetOffsets("a")
 	if diff := cmp.Diff(map[partition]int64{{"b", 0}: 9}, s.ends, cmp.AllowUnexported(partition{})); diff != "" {
 		t.Errorf("offsets (-want +got):\n%s", diff)
+	}
+}
+
+// TestTopicWithoutID: a topic of a broker without ids is a destination by its name, so that the sink
+// notices when it comes and when it goes. An id that is not known for once changes nothing.
+func TestTopicWithoutID(t *testing.T) {
+	var found []string
+	s := &producer{ids: make(map[string]topicID), found: func(identity string) { found = append(found, identity) }}
+	s.identify("k8s", topicID{})
+	s.identify("k8s", topicID{15: 1})
+	s.identify("k8s", topicID{})
+	if want := []string{"k8s", "k8s 00000000000000000000000000000001"}; !slices.Equal(found, want) {
+		t.Errorf("identities %q, want %q", found, want)
 	}
 }

@@ -3,11 +3,15 @@ package nats_test
 import (
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestValidate(t *testing.T) {
 	const canary = "canary-8e0d"

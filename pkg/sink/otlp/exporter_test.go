@@ -3,7 +3,6 @@ package otlp_test
 import (
 	"bytes"
 	"encoding/base64"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -192,17 +191,11 @@ func TestWarnings(t *testing.T) {
 		return true
 	})
 	var log bytes.Buffer
-	env := sinktest.Env(t)
-	env.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s, err := config(t, e.URL, nil).Open(t.Context(), env)
-	must(t, err)
+	s := sinktest.Open(t, config(t, e.URL, nil), logTo(&log))
 	for range 5 {
 		if n, _, err := write(t, s, sinktest.Events(1)); n != 1 {
 			t.Fatal(err)
 		}
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "request 0 is odd") {
 		t.Errorf("%d lines:\n%s", lines, log.String())
@@ -265,13 +258,15 @@ func TestRequest(t *testing.T) {
 	must(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	for name, tt := range map[string]struct {
 		change      func(c *otlp.Config)
+		below       string // the path of the url
 		path, proto string
 		tls         bool
 	}{
-		"http":          {func(*otlp.Config) {}, "/v1/logs", "HTTP/1.1", false},
-		"grpc":          {useGRPC, "/opentelemetry.proto.collector.logs.v1.LogsService/Export", "HTTP/2.0", false},
-		"http with TLS": {func(*otlp.Config) {}, "/v1/logs", "HTTP/2.0", true},
-		"grpc with TLS": {useGRPC, "/opentelemetry.proto.collector.logs.v1.LogsService/Export", "HTTP/2.0", true},
+		"http":          {func(*otlp.Config) {}, "", "/v1/logs", "HTTP/1.1", false},
+		"grpc":          {useGRPC, "", "/opentelemetry.proto.collector.logs.v1.LogsService/Export", "HTTP/2.0", false},
+		"http with TLS": {func(*otlp.Config) {}, "", "/v1/logs", "HTTP/2.0", true},
+		"grpc with TLS": {useGRPC, "", "/opentelemetry.proto.collector.logs.v1.LogsService/Export", "HTTP/2.0", true},
+		"below a path":  {func(*otlp.Config) {}, "/otlp/", "/otlp/v1/logs", "HTTP/1.1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := unstarted(t, nil)
@@ -280,7 +275,7 @@ func TestRequest(t *testing.T) {
 			} else {
 				e.Start()
 			}
-			s := open(t, e.URL, func(c *otlp.Config) {
+			s := open(t, e.URL+tt.below, func(c *otlp.Config) {
 				tt.change(c)
 				c.Headers = map[string]sink.Secret{"x-scope-orgid": sink.NewSecret("tenant")}
 				c.Auth.TokenFile = token
@@ -298,17 +293,6 @@ func TestRequest(t *testing.T) {
 				t.Errorf("the endpoint got %q, want %q", got, want)
 			}
 		})
-	}
-}
-
-// TestPathOfURL: a backend that takes OTLP below a path.
-func TestPathOfURL(t *testing.T) {
-	e := serve(t, nil)
-	if n, _, err := write(t, open(t, e.URL+"/otlp/", nil), sinktest.Events(1)); n != 1 {
-		t.Fatal(err)
-	}
-	if kept, _ := e.Requests(); kept[0].Path != "/otlp/v1/logs" {
-		t.Errorf("the request went to %s", kept[0].Path)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/informd/informd/pkg/event"
@@ -20,6 +22,8 @@ import (
 	"github.com/informd/informd/pkg/sink/otlp"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // must ends a test that an error leaves nothing to check in.
 func must(tb testing.TB, err error) {
@@ -216,6 +220,11 @@ func config(t *testing.T, url string, change func(c *otlp.Config)) *otlp.Config 
 func open(t *testing.T, url string, change func(c *otlp.Config)) sink.Sink {
 	t.Helper()
 	return sinktest.Open(t, config(t, url, change))
+}
+
+// logTo has a sink log to a buffer.
+func logTo(log *bytes.Buffer) func(env *sink.Env) {
+	return func(env *sink.Env) { env.Logger = slog.New(slog.NewTextHandler(log, nil)) }
 }
 
 func useGRPC(c *otlp.Config) { c.Protocol = otlp.GRPC }

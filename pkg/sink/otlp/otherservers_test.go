@@ -73,17 +73,11 @@ func TestForeignSuccess(t *testing.T) {
 				return true
 			})
 			var log bytes.Buffer
-			env := sinktest.Env(t)
-			env.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			s, err := config(t, e.URL, nil).Open(t.Context(), env)
-			must(t, err)
+			s := sinktest.Open(t, config(t, e.URL, nil), logTo(&log))
 			for range 3 {
 				if n, _, err := write(t, s, sinktest.Events(2)); n != 2 {
 					t.Fatal(err)
 				}
-			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
 			}
 			if kept, _ := e.Requests(); len(kept) != 3 {
 				t.Errorf("%d requests, want 3", len(kept))

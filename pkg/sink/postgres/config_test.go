@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/postgres"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const canary = "canary-5d1e"
 

@@ -161,28 +161,3 @@ func TestFromLinesRefusesCutLines(t *testing.T) {
 		t.Errorf("FromLines of a cut line = %d records, %v, want 1 and an error", len(got), err)
 	}
 }
-
-func TestEventsMakeSense(t *testing.T) {
-	const n = 300
-	events := sinktest.Events(n)
-	if diff := cmp.Diff(events, sinktest.Events(n)); diff != "" {
-		t.Fatalf("two calls differ:\n%s", diff)
-	}
-	seen, last, deleted := map[string]bool{}, map[string]event.Event{}, 0
-	for _, e := range events {
-		if seen[e.ID] {
-			t.Errorf("id %s is there twice", e.ID)
-		}
-		seen[e.ID] = true
-		if prev, ok := last[e.UID]; ok && (prev.Op == event.Deleted || e.PrevResourceVersion != prev.ResourceVersion || e.Ordinal != prev.Ordinal+1) {
-			t.Errorf("%s does not follow %s", e.ID, prev.ID)
-		}
-		last[e.UID] = e
-		if e.Op == event.Deleted {
-			deleted++
-		}
-	}
-	if len(events) != n || deleted == 0 {
-		t.Errorf("%d events with %d deletions, want %d and some", len(events), deleted, n)
-	}
-}

@@ -8,12 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // must ends a test that an error leaves nothing to check in.
 func must(tb testing.TB, err error) {

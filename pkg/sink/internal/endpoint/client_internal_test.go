@@ -3,7 +3,11 @@ package endpoint
 import (
 	"net"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestLateConnection: a connection that was still being made when the client was closed does not stay open.
 func TestLateConnection(t *testing.T) {

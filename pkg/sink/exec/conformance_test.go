@@ -35,7 +35,7 @@ func destination(t *testing.T, change func(c *sinkexec.Config)) *sinktest.Destin
 	c, dir := handler(t, change)
 	write := func(t *testing.T, name, text string) {
 		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		sinktest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {

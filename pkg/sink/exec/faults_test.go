@@ -18,14 +18,6 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // patience is far above what any step takes.
 const patience = 30 * time.Second
 
@@ -282,7 +274,7 @@ func TestEnvironment(t *testing.T) {
 	s := sinktest.Open(t, c)
 	sinktest.Deliver(t, s, sinktest.Events(1))
 	text, err := os.ReadFile(out)
-	must(t, err)
+	sinktest.Must(t, err)
 	got := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")

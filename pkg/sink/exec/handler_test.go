@@ -145,7 +145,7 @@ func options(t *testing.T, change func(c *sinkexec.Config), command ...string) *
 func open(t *testing.T, c *sinkexec.Config, env sink.Env) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), env)
-	must(t, err)
+	sinktest.Must(t, err)
 	return s
 }
 
@@ -169,6 +169,6 @@ func records(t *testing.T, dir string) []sinktest.Record {
 func started(t *testing.T, dir string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, pids))
-	must(t, err)
+	sinktest.Must(t, err)
 	return strings.Fields(string(text))
 }

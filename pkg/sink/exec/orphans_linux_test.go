@@ -16,7 +16,7 @@ import (
 // TestOrphansAreReaped: as the first process of a container, informd inherits what programs leave behind. It must not
 // keep their entries in the table of processes.
 func TestOrphansAreReaped(t *testing.T) {
-	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	sinktest.Must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer func() {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
 			t.Error(err)
@@ -37,7 +37,7 @@ func TestOrphansAreReaped(t *testing.T) {
 func zombies(t *testing.T) (left []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
-	must(t, err)
+	sinktest.Must(t, err)
 	for _, path := range all {
 		stat, _ := os.ReadFile(path) // it may have gone
 		if strings.Contains(string(stat), fmt.Sprintf(") Z %d ", os.Getpid())) {

@@ -99,7 +99,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 	sinktest.Deliver(t, s, events)
 	shut(t, s)
 	written, err := os.ReadFile(out)
-	must(t, err)
+	sinktest.Must(t, err)
 	if diff := cmp.Diff(string(written), string(rendered)); diff != "" {
 		t.Errorf("-written +rendered:\n%s", diff)
 	}

@@ -35,7 +35,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 			}
 			shut(t, s)
 			text, err := os.ReadFile(list)
-			must(t, err)
+			sinktest.Must(t, err)
 			if n := len(strings.Fields(string(text))); n < 6 {
 				t.Errorf("%d processes only", n)
 			}
@@ -68,7 +68,7 @@ func TestInformdKilled(t *testing.T) {
 	dir := t.TempDir()
 	informd := exec.CommandContext(t.Context(), os.Args[0])
 	informd.Env = append(os.Environ(), "EXEC_TEST_PROGRAM=informd", "EXEC_TEST_DIR="+dir)
-	must(t, informd.Start())
+	sinktest.Must(t, informd.Start())
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !present(filepath.Join(dir, pids)); <-tick.C {
@@ -76,7 +76,7 @@ func TestInformdKilled(t *testing.T) {
 			t.Fatal("no program was started")
 		}
 	}
-	must(t, informd.Process.Signal(syscall.SIGKILL))
+	sinktest.Must(t, informd.Process.Signal(syscall.SIGKILL))
 	_ = informd.Wait() // killed
 	for _, pid := range started(t, dir) {
 		awaitGone(t, pid)

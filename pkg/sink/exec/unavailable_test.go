@@ -34,13 +34,13 @@ func TestProgramThatCannotWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "handler.sh")
 			save := func(text string) {
-				must(t, os.WriteFile(script, []byte(text), 0o600))
+				sinktest.Must(t, os.WriteFile(script, []byte(text), 0o600))
 			}
 			save("exec cat >/dev/null")
 			s := sinktest.Open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", script))
 			sinktest.Deliver(t, s, sinktest.Events(3))
 			if save(c.script); c.script == "" {
-				must(t, os.Remove(script))
+				sinktest.Must(t, os.Remove(script))
 			}
 			for _, events := range [][]int{{1, 100}, {30, 100}, {1, 1 << 20}} {
 				n, err := write(t, s, sinktest.Big(events[0], events[1]))

@@ -37,7 +37,7 @@ func pack(t *testing.T, suffix, text string) string {
 		}
 	}
 	_, err := io.WriteString(w, text)
-	must(t, errors.Join(err, w.Close()))
+	sinktest.Must(t, errors.Join(err, w.Close()))
 	return packed.String()
 }
 
@@ -59,7 +59,7 @@ func wantUnpacked(t *testing.T, path string, want map[string]string) {
 	defer poll.Stop()
 	for {
 		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-		must(t, err)
+		sinktest.Must(t, err)
 		all := map[string]string{}
 		for _, name := range names {
 			text, err := os.ReadFile(name)
@@ -86,7 +86,7 @@ func TestOlderFilesAreCompressed(t *testing.T) {
 			path := newPath(t)
 			events := sinktest.Events(5)
 			write(t, path, lines(events[:1]))
-			must(t, os.Chmod(path, 0o640))
+			sinktest.Must(t, os.Chmod(path, 0o640))
 			s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
 			sinktest.MustWrite(t, s, events[1:2])
 			wantUnpacked(t, path, map[string]string{"events.ndjson": lines(events[1:2]), "events.ndjson.1" + suffix: lines(events[:1])})
@@ -145,7 +145,7 @@ func TestCompressionGoesOn(t *testing.T) {
 func TestCompressionThatFails(t *testing.T) {
 	path := newPath(t)
 	inTheWay := filepath.Join(path+".1.gz", "in the way")
-	must(t, os.MkdirAll(inTheWay, 0o700))
+	sinktest.Must(t, os.MkdirAll(inTheWay, 0o700))
 	write(t, path+".1", lines(sinktest.Events(1)))
 	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	sinktest.MustWrite(t, s, sinktest.Events(3))
@@ -153,7 +153,7 @@ func TestCompressionThatFails(t *testing.T) {
 	if got := read(t, path+".1"); got != lines(sinktest.Events(1)) {
 		t.Errorf("the older file holds %q", got)
 	}
-	must(t, os.RemoveAll(path+".1.gz"))
+	sinktest.Must(t, os.RemoveAll(path+".1.gz"))
 	s = sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
@@ -164,9 +164,9 @@ func TestCompressionBesideALock(t *testing.T) {
 	path := newPath(t)
 	write(t, path+".1", lines(sinktest.Events(1)))
 	reader, err := os.Open(path + ".1")
-	must(t, err)
+	sinktest.Must(t, err)
 	defer reader.Close() //nolint:errcheck // nothing was written
-	must(t, syscall.Flock(int(reader.Fd()), syscall.LOCK_SH))
+	sinktest.Must(t, syscall.Flock(int(reader.Fd()), syscall.LOCK_SH))
 	sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	wantUnpacked(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }

@@ -17,14 +17,6 @@ import (
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config(path string) *file.Config {
@@ -39,7 +31,7 @@ func newPath(t *testing.T) string {
 func openSink(t *testing.T, c *file.Config) sink.Sink {
 	t.Helper()
 	s, err := c.Open(t.Context(), sinktest.Env(t))
-	must(t, err)
+	sinktest.Must(t, err)
 	return s
 }
 
@@ -53,7 +45,7 @@ func closeSink(t *testing.T, s sink.Sink) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	must(t, err)
+	sinktest.Must(t, err)
 	return string(text)
 }
 
@@ -107,7 +99,7 @@ func destination(c *file.Config) *sinktest.Destination {
 		Received: func(t *testing.T) []sinktest.Record {
 			t.Helper()
 			all, err := sinktest.FromLines([]byte(everything(t, c)))
-			must(t, err)
+			sinktest.Must(t, err)
 			return all
 		},
 		Break: func(t *testing.T, after int) {
@@ -130,12 +122,12 @@ func TestOpenRefuses(t *testing.T) {
 		"directory":         {func(_ *testing.T, path string) string { return filepath.Dir(path) }, "the path is a directory"},
 		"link": {func(t *testing.T, path string) string {
 			t.Helper()
-			must(t, os.Symlink("elsewhere", path))
+			sinktest.Must(t, os.Symlink("elsewhere", path))
 			return path
 		}, "symbolic link"},
 		"pipe that nobody reads": {func(t *testing.T, path string) string {
 			t.Helper()
-			must(t, syscall.Mkfifo(path, 0o600))
+			sinktest.Must(t, syscall.Mkfifo(path, 0o600))
 			return path
 		}, "not a regular file"},
 		"device": {func(*testing.T, string) string { return os.DevNull }, "not a regular file"},
@@ -171,7 +163,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	sinktest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // One file in other words is the same file.
@@ -237,7 +229,7 @@ func TestFileMode(t *testing.T) {
 	path := newPath(t)
 	closeSink(t, openSink(t, config(path)))
 	wantMode(t, path, 0o600)
-	must(t, os.Chmod(path, 0o640))
+	sinktest.Must(t, os.Chmod(path, 0o640))
 	closeSink(t, openSink(t, config(path)))
 	wantMode(t, path, 0o640)
 }
@@ -245,7 +237,7 @@ func TestFileMode(t *testing.T) {
 func wantMode(t *testing.T, path string, want os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
-	must(t, err)
+	sinktest.Must(t, err)
 	if info.Mode().Perm() != want {
 		t.Errorf("mode %v, want %v", info.Mode().Perm(), want)
 	}

@@ -15,7 +15,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 	var rendered []byte
 	for i := range events {
 		one, err := c.Render(sinktest.Env(t), &events[i])
-		must(t, err)
+		sinktest.Must(t, err)
 		if one.To != c.Path {
 			t.Errorf("To = %q, want %q", one.To, c.Path)
 		}

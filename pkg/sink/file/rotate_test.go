@@ -20,7 +20,7 @@ import (
 func files(t *testing.T, path string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
-	must(t, err)
+	sinktest.Must(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		all[e.Name()] = read(t, filepath.Join(filepath.Dir(path), e.Name()))
@@ -128,7 +128,7 @@ func TestArchivesOfLogrotateStay(t *testing.T) {
 
 func TestRotationThatFails(t *testing.T) {
 	path := newPath(t)
-	must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
+	sinktest.Must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
 	events := sinktest.Events(2)
 	s := sinktest.Open(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 2})
 	for range 2 { // and it goes on being an error, and nothing is lost
@@ -138,7 +138,7 @@ func TestRotationThatFails(t *testing.T) {
 		}
 		events = events[n:]
 	}
-	must(t, os.RemoveAll(path+".1"))
+	sinktest.Must(t, os.RemoveAll(path+".1"))
 	sinktest.MustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events), "events.ndjson.1": lines(sinktest.Events(1))})
 }
@@ -170,7 +170,7 @@ func TestOtherProgramsAtWork(t *testing.T) {
 			path := newPath(t)
 			s := sinktest.Open(t, config(path))
 			sinktest.MustWrite(t, s, events[:3])
-			must(t, c.act(path))
+			sinktest.Must(t, c.act(path))
 			sinktest.MustWrite(t, s, events[3:])
 			wantFiles(t, path, c.want)
 			if second, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil {

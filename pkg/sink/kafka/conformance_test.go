@@ -109,7 +109,7 @@ func destination(m *moods, breaks func(m *moods), change func(c *kafka.Config)) 
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
 			s, err := config(t, m.cluster, change).Open(t.Context(), sinktest.Env(t))
-			must(t, err)
+			sinktest.Must(t, err)
 			return s
 		},
 		Received: func(t *testing.T) []sinktest.Record {
@@ -124,7 +124,7 @@ func destination(m *moods, breaks func(m *moods), change func(c *kafka.Config)) 
 					continue
 				}
 				read, err := sinktest.FromJSON(r.Value)
-				must(t, err)
+				sinktest.Must(t, err)
 				all = append(all, read)
 			}
 			return all

@@ -30,7 +30,7 @@ import (
 func wantInOrder(t *testing.T, records []*kgo.Record, events []event.Event) (twice int) {
 	t.Helper()
 	twice, err := sinktest.InOrder(ids(withoutTombstones(records)), events)
-	must(t, err)
+	sinktest.Must(t, err)
 	want, got := map[string]string{}, map[string]string{}
 	for i := range events {
 		key := "test/" + events[i].Subject()
@@ -171,9 +171,9 @@ func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := startCluster(t, kfake.DataDir(dir))
 	_, text, err := net.SplitHostPort(first.ListenAddrs()[0])
-	must(t, err)
+	sinktest.Must(t, err)
 	port, err := strconv.Atoi(text)
-	must(t, err)
+	sinktest.Must(t, err)
 	s := sinktest.Open(t, config(t, first, nil))
 	events := sinktest.Events(60)
 	sinktest.MustWrite(t, s, events[:20])

@@ -20,14 +20,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 const (
 	topic = "k8s-events"
 	// maxMessage is what the brokers of the tests take.
@@ -43,7 +35,7 @@ func startCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 		kfake.NumBrokers(1), kfake.SeedTopics(1, topic),
 		kfake.BrokerConfigs(map[string]string{"message.max.bytes": strconv.Itoa(maxMessage)}),
 	}, options...)...)
-	must(t, err)
+	sinktest.Must(t, err)
 	t.Cleanup(cluster.Close)
 	return cluster
 }
@@ -79,7 +71,7 @@ func consumed(t *testing.T, cluster *kfake.Cluster, topics []string, options ...
 		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topics...), kgo.DisableClientMetrics(),
 		kgo.FetchMaxWait(50 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, options...)...)
-	must(t, err)
+	sinktest.Must(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

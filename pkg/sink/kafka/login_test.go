@@ -22,7 +22,7 @@ import (
 
 func writeFile(t *testing.T, file, content string) {
 	t.Helper()
-	must(t, os.WriteFile(file, []byte(content), 0o600))
+	sinktest.Must(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // TestLogin: each mechanism, with the right password and with others.
@@ -41,7 +41,7 @@ func TestLogin(t *testing.T) {
 			wantError(t, s, events, "check auth") // kfake only closes the connection
 			writeFile(t, file, password+"\n")     // read anew for every connection
 			sinktest.MustWrite(t, s, events)
-			must(t, os.Remove(file))
+			sinktest.Must(t, os.Remove(file))
 			sinktest.MustWrite(t, s, events) // connections live on
 			s = sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
 				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, Password: sink.NewSecret(password)}
@@ -116,7 +116,7 @@ func TestTLS(t *testing.T) {
 	certFile, keyFile := sinktest.Certificate(t, filepath.Join(dir, "broker"), host)
 	otherCert, otherKey := sinktest.Certificate(t, filepath.Join(dir, "informd"), "informd")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	must(t, err)
+	sinktest.Must(t, err)
 	clients := x509.NewCertPool()
 	trusted, err := os.ReadFile(otherCert)
 	if err != nil || !clients.AppendCertsFromPEM(trusted) {

@@ -125,7 +125,7 @@ func TestMissingTopic(t *testing.T) {
 		t.Fatalf("Write = %d, %v, want %d and an error that passes", n, err, last)
 	}
 	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or remove create: false")
-	must(t, cluster.CreateTopic("k8s.nodes", 1, nil))
+	sinktest.Must(t, cluster.CreateTopic("k8s.nodes", 1, nil))
 	sinktest.MustWrite(t, s, events[n:])
 }
 

@@ -37,9 +37,9 @@ func TestTopicCreatedAgain(t *testing.T) {
 				t.Fatalf("two sinks of one topic found %q, want one identity", found)
 			}
 			before := found[0]
-			must(t, cluster.DeleteTopic(topic))
+			sinktest.Must(t, cluster.DeleteTopic(topic))
 			if again {
-				must(t, cluster.CreateTopic(topic, 1, nil))
+				sinktest.Must(t, cluster.CreateTopic(topic, 1, nil))
 			}
 			sinktest.Deliver(t, s, events[20:])
 			if last := found[len(found)-1]; last == before || !strings.HasPrefix(last, topic+" ") {
@@ -74,7 +74,7 @@ func TestOneOfSeveralTopicsCreatedAgain(t *testing.T) {
 	if events[0].Group != "" {
 		first = "k8s." + events[0].Group + "." + events[0].Resource
 	}
-	must(t, cluster.DeleteTopic(first))
+	sinktest.Must(t, cluster.DeleteTopic(first))
 	sinktest.Deliver(t, s, events)
 	if diff := cmp.Diff(1, strings.Count(text.String(), "topic created again")); diff != "" || !strings.Contains(text.String(), "topic="+first) {
 		t.Errorf("warnings (-want +got):\n%s%s", diff, &text)

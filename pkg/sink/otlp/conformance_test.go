@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 						c.Timeout = 20 * time.Second
 						change(c)
 					}).Open(t.Context(), sinktest.Env(t))
-					must(t, err)
+					sinktest.Must(t, err)
 					return s
 				},
 				Records: records,

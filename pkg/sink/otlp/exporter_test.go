@@ -115,9 +115,9 @@ func TestDistrust(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	details := func(delay time.Duration) string {
 		info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
-		must(t, err)
+		sinktest.Must(t, err)
 		raw, err := proto.Marshal(&status.Status{Code: 8, Details: []*anypb.Any{info}})
-		must(t, err)
+		sinktest.Must(t, err)
 		return base64.StdEncoding.EncodeToString(raw)
 	}
 	for name, tt := range map[string]struct {
@@ -255,7 +255,7 @@ func TestMaxRequestBytes(t *testing.T) {
 // TestRequest: where a request goes, over which protocol, and with which headers, with TLS.
 func TestRequest(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	must(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	sinktest.Must(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	for name, tt := range map[string]struct {
 		change      func(c *otlp.Config)
 		below       string // the path of the url

@@ -25,14 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 type request = endpointtest.Request
 
 // record is one log record with what it shares with others.

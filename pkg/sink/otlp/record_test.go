@@ -21,7 +21,7 @@ import (
 func render(t *testing.T, c *otlp.Config, e event.Event) (sink.Rendered, record) {
 	t.Helper()
 	r, err := c.Render(sinktest.Env(t), &e)
-	must(t, err)
+	sinktest.Must(t, err)
 	var data logs.LogsData
 	if err := protojson.Unmarshal(r.Text, &data); err != nil {
 		t.Fatalf("the text is not the message as JSON: %v\n%s", err, r.Text)
@@ -80,15 +80,15 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		e := pod(event.Modified, string(text))
 		r, err := config(t, plainHTTP, nil).Render(sinktest.Env(t), &e)
-		must(t, err)
+		sinktest.Must(t, err)
 		var data logs.LogsData
-		must(t, protojson.Unmarshal(r.Text, &data))
+		sinktest.Must(t, protojson.Unmarshal(r.Text, &data))
 		var want, got map[string]any
 		if json.Unmarshal(text, &want) != nil || bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > 20 || !utf8.Valid(text) {
 			return
 		}
 		// A name that stands twice in an object has its last value, here and there.
-		must(t, json.Unmarshal(jsonOf(flat(&data)[0].GetBody()), &got))
+		sinktest.Must(t, json.Unmarshal(jsonOf(flat(&data)[0].GetBody()), &got))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("of %s (-want +got):\n%s", text, diff)
 		}

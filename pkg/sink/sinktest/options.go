@@ -18,6 +18,14 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
+// Must ends a test that an error leaves nothing to check in.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Options returns the options of a new sink, changed. They must be valid then.
 func Options[C any](t *testing.T, driver sink.Driver, changes ...func(c *C)) *C {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 func TestTerminalObeysNothing(t *testing.T) {
 	const hostile = "\u009b31m\u202e\u2066"
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
-	must(t, err)
+	sinktest.Must(t, err)
 	defer device.Close() //nolint:errcheck // nothing is written
 	e := sinktest.Events(1)[0]
 	e.Name = "n" + hostile
@@ -25,10 +25,10 @@ func TestTerminalObeysNothing(t *testing.T) {
 		c := &stdout.Config{Format: format}
 		env := sinktest.Env(t)
 		plain, err := c.Render(env, &e)
-		must(t, err)
+		sinktest.Must(t, err)
 		env.Stdout = device
 		shown, err := c.Render(env, &e)
-		must(t, err)
+		sinktest.Must(t, err)
 		if !strings.Contains(string(plain.Body), hostile) {
 			t.Errorf("%s: a pipe gets %s", format, plain.Body)
 		}

@@ -90,10 +90,10 @@ func TestPrettyGolden(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name)
 			if *update {
-				must(t, os.WriteFile(path, got, 0o644))
+				sinktest.Must(t, os.WriteFile(path, got, 0o644))
 			}
 			want, err := os.ReadFile(path)
-			must(t, err)
+			sinktest.Must(t, err)
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("-want +got, -update if it is meant:\n%s", diff)
 			}
@@ -140,9 +140,9 @@ func TestPrettyThroughTheSink(t *testing.T) {
 
 func TestColourful(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as terminals are
-	must(t, err)
+	sinktest.Must(t, err)
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	must(t, err)
+	sinktest.Must(t, err)
 	t.Cleanup(func() { _ = device.Close(); _ = file.Close() })
 	for name, c := range map[string]struct {
 		out  *os.File

@@ -24,7 +24,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 				t.Errorf("%s: raw is %q, want %q", e.ID, &out, want)
 			}
 			got, err := config.Render(env, &e)
-			must(t, err)
+			sinktest.Must(t, err)
 			if diff := cmp.Diff(out.String(), string(got.Body)); diff != "" {
 				t.Errorf("%s of %s (-written +rendered):\n%s", format, e.ID, diff)
 			}

@@ -21,14 +21,6 @@ import (
 	"github.com/informd/informd/pkg/sink/stdout"
 )
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // output is a standard output that can refuse or hold up what it is given.
@@ -101,7 +93,7 @@ func openOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
 	env := sinktest.Env(t)
 	env.Stdout = out
 	s, err := (&stdout.Config{Format: format}).Open(t.Context(), env)
-	must(t, err)
+	sinktest.Must(t, err)
 	return s
 }
 
@@ -132,7 +124,7 @@ func TestConformance(t *testing.T) {
 				text := out.String()
 				// A line that the output tore apart counts when it is whole.
 				all, err := sinktest.FromLines([]byte(text[:strings.LastIndexByte(text, '\n')+1]))
-				must(t, err)
+				sinktest.Must(t, err)
 				return all
 			},
 			Break: func(_ *testing.T, after int) { out.fail(after*400+10, syscall.ENOSPC) },
@@ -224,12 +216,12 @@ func (w shortWriter) Write(p []byte) (int, error) { return w.out.Write(p[:10]) }
 
 func TestBrokenPipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	sinktest.Must(t, err)
 	defer func() { _ = writer.Close() }()
 	s := sinkOn(t, stdout.CloudEvents, writer)
 	events := sinktest.Events(2)
 	sinktest.MustWrite(t, s, events[:1])
-	must(t, reader.Close())
+	sinktest.Must(t, reader.Close())
 	n, err := s.Write(t.Context(), events[1:])
 	if n != 0 || !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "the reader has closed the pipe") {
 		t.Errorf("Write = %d, %v, want 0 and a clear EPIPE", n, err)
@@ -239,7 +231,7 @@ func TestBrokenPipe(t *testing.T) {
 // TestLatePipe: nobody reads the pipe while Write waits, then somebody does.
 func TestLatePipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	sinktest.Must(t, err)
 	s := openOn(t, stdout.CloudEvents, writer)
 	big := sinktest.Big(1, 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -254,7 +246,7 @@ func TestLatePipe(t *testing.T) {
 	}()
 	sinktest.MustWrite(t, s, big)
 	closeSink(t, s)
-	must(t, writer.Close())
+	sinktest.Must(t, writer.Close())
 	if got := string(<-read); got != lines(big)+lines(big) {
 		t.Errorf("the pipe brought %d bytes, want the event twice, %d bytes", len(got), 2*len(lines(big)))
 	}
@@ -264,7 +256,7 @@ func TestLatePipe(t *testing.T) {
 // is slower than the sink.
 func TestNonBlockingPipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	sinktest.Must(t, err)
 	defer func() { _ = writer.Close() }()
 	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
 	defer func() { _ = out.Close() }()
@@ -328,7 +320,7 @@ func (p pipe) Write(b []byte) (int, error) {
 // does not wait for a reader.
 func TestNonBlockingPipeWithoutReader(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	sinktest.Must(t, err)
 	defer func() { _, _ = reader.Close(), writer.Close() }()
 	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
 	defer func() { _ = out.Close() }()
@@ -363,7 +355,7 @@ func setNonblock(t *testing.T, f *os.File) {
 func control(t *testing.T, f *os.File, change func(fd int) error) {
 	t.Helper()
 	conn, err := f.SyscallConn()
-	must(t, err)
+	sinktest.Must(t, err)
 	if failed := conn.Control(func(fd uintptr) { err = change(int(fd)) }); failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}

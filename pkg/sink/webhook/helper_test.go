@@ -19,14 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 type request = endpointtest.Request
 
 // serve starts an endpoint that behaves so, or accepts everything.
@@ -60,7 +52,7 @@ func decode(t *testing.T, r request) []sinktest.Record {
 	t.Helper()
 	if r.Header.Get("Ce-Id") != "" {
 		record, err := sinktest.FromHeaders(r.Header, r.Plain)
-		must(t, err)
+		sinktest.Must(t, err)
 		return []sinktest.Record{record}
 	}
 	var parts []json.RawMessage
@@ -68,14 +60,14 @@ func decode(t *testing.T, r request) []sinktest.Record {
 	case event.ContentTypeJSON:
 		parts = append(parts, r.Plain)
 	case event.ContentTypeBatch:
-		must(t, json.Unmarshal(r.Plain, &parts))
+		sinktest.Must(t, json.Unmarshal(r.Plain, &parts))
 	default:
 		t.Fatalf("content type %q", contentType)
 	}
 	var all []sinktest.Record
 	for _, part := range parts {
 		record, err := sinktest.FromJSON(part)
-		must(t, err)
+		sinktest.Must(t, err)
 		all = append(all, record)
 	}
 	return all
@@ -96,7 +88,7 @@ func short(c *webhook.Config) { c.Timeout = 150 * time.Millisecond }
 
 func writeFile(t *testing.T, file string, content []byte) {
 	t.Helper()
-	must(t, os.WriteFile(file, content, 0o600))
+	sinktest.Must(t, os.WriteFile(file, content, 0o600))
 }
 
 // wantError holds err to be of a kind, and to say the words.

@@ -82,7 +82,7 @@ func sameAsSent(t *testing.T, change func(c *webhook.Config), e event.Event) {
 func rendered(t *testing.T, c *webhook.Config, e *event.Event) sink.Rendered {
 	t.Helper()
 	r, err := c.Render(sinktest.Env(t), e)
-	must(t, err)
+	sinktest.Must(t, err)
 	return r
 }
 

@@ -172,7 +172,7 @@ func FuzzReadList(f *testing.F) {
 		chunks := rand.New(rand.NewPCG(seed, 0))
 		for name, r := range map[string]io.Reader{
 			"bytes":    iotest.OneByteReader(bytes.NewReader(body)),
-			"chunks":   &chunked{bytes.NewReader(body), chunks},
+			"chunks":   &pieces{bytes.NewReader(body), chunks, 64},
 			"with err": iotest.DataErrReader(bytes.NewReader(body)),
 		} {
 			if diff := cmp.Diff(want, readList(r, maxItem)); diff != "" {
@@ -181,16 +181,6 @@ func FuzzReadList(f *testing.F) {
 		}
 		compareList(t, body, want)
 	})
-}
-
-// chunked reads up to 64 bytes at a time.
-type chunked struct {
-	r      io.Reader
-	random *rand.Rand
-}
-
-func (c *chunked) Read(p []byte) (int, error) {
-	return c.r.Read(p[:min(len(p), 1+c.random.IntN(64))])
 }
 
 // compareList compares with encoding/json: a list that was read without an error

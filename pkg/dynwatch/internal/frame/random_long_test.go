@@ -6,16 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
@@ -35,7 +28,7 @@ func TestRandomStreams(t *testing.T) {
 			redactor = frame.NewRedactor([]byte("key"))
 		}
 		objects, stream := g.stream()
-		got := watchBytes(t, &chunks{g, stream}, frame.NewNormaliser("v1", "Kind", hiding(redactor)))
+		got := collect(t, watchBytes(t, &pieces{bytes.NewReader(stream), g.Rand, 3000}, frame.NewNormaliser("v1", "Kind", hiding(redactor))))
 		if len(got) != len(objects) {
 			t.Fatalf("seed %d/%d: %d of %d frames: %q", base, i, len(got), len(objects), summaries(got))
 		}
@@ -54,16 +47,6 @@ func TestRandomStreams(t *testing.T) {
 			}
 		}
 	}
-}
-
-// watchBytes runs a watch whose response is what r reads.
-func watchBytes(t *testing.T, r io.Reader, n *frame.Normaliser) []watch.Event {
-	t.Helper()
-	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, n, false)
-	must(t, err)
-	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	must(t, err)
-	return collect(t, w)
 }
 
 func (g generator) value(depth int) any {
@@ -140,19 +123,4 @@ func (g generator) stream() (objects [][]byte, stream []byte) {
 		stream = append(stream, g.pick("\n", "\n", "\n\n", "\r\n")...)
 	}
 	return objects, stream
-}
-
-// chunks reads in pieces of random sizes.
-type chunks struct {
-	g generator
-	b []byte
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	if len(c.b) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p[:min(len(p), 1+c.g.IntN(3000))], c.b)
-	c.b = c.b[n:]
-	return n, nil
 }

@@ -101,9 +101,20 @@ func (b body) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(b.r)}, nil
 }
 
+// watchBytes begins a watch whose response is what r reads.
+func watchBytes(t *testing.T, r io.Reader, n *frame.Normaliser) watch.Interface {
+	t.Helper()
+	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, n, false)
+	must(t, err)
+	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	return w
+}
+
 // TestWatchCutAnywhere: wherever the response ends, and however it arrives, half a
 // frame is never delivered and a whole one always is.
 func TestWatchCutAnywhere(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	a, b := line("ADDED", small("a", 1)), strings.TrimSpace(line("MODIFIED", small("é\\\"ü", 2)))
 	for form, all := range map[string][]string{"usual": {a, b}, "any": {" " + a, strings.Replace(b, `"object"`, ` "object"`, 1)}} {
 		for i := range len(all[1]) + 1 {
@@ -113,15 +124,11 @@ func TestWatchCutAnywhere(t *testing.T) {
 				"bytes": iotest.OneByteReader(strings.NewReader(text)),
 				"eof":   iotest.DataErrReader(strings.NewReader(text)),
 			} {
-				c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
-				must(t, err)
-				w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-				must(t, err)
 				want := 1
 				if i == len(all[1]) {
 					want = 2
 				}
-				if got := summaries(collect(t, w)); len(got) != want || got[0] != "ADDED shop/a 1" {
+				if got := summaries(collect(t, watchBytes(t, r, n))); len(got) != want || got[0] != "ADDED shop/a 1" {
 					t.Fatalf("%s cut at %d of %d, read as %s: %q", form, i, len(all[1]), reader, got)
 				}
 			}
@@ -172,12 +179,8 @@ func TestWatchTogether(t *testing.T) {
 	text := usual + line("BOOKMARK", []byte(`{"metadata":{"resourceVersion":"4"}}`)) +
 		line("ADDED", []byte(`{"metadata":{}}`)) + " " + strings.Replace(line("ADDED", small("b", 5)), ",", " , ", 1) + usual +
 		line("ERROR", []byte(`{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}`))
-	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{strings.NewReader(text)}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
-	must(t, err)
-	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	must(t, err)
 	var got [][]string
-	for e := range w.ResultChan() {
+	for e := range watchBytes(t, strings.NewReader(text), frame.NewNormaliser("v1", "Pod", frame.Options{})).ResultChan() {
 		got = append(got, summaries(frames(e)))
 	}
 	three := []string{"ADDED shop/a 1", "MODIFIED shop/a 2", "DELETED shop/a 3"}
@@ -195,10 +198,7 @@ func TestWatchTogether(t *testing.T) {
 func TestWatchLargeFrame(t *testing.T) {
 	start, end, _ := strings.Cut(line("MODIFIED", configMap(1)), `""`)
 	r := io.MultiReader(strings.NewReader(line("ADDED", small("a", 1))+start+`"`), &repeat{item: bytes.Repeat([]byte("x"), 1<<20), left: 64}, strings.NewReader(`"`+end))
-	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}), false)
-	must(t, err)
-	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	w := watchBytes(t, r, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}))
 	want := []string{"ADDED shop/a 1", "ERROR read watch frame: the frame is larger than 64 MiB"}
 	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
 		t.Fatalf("events (-want +got):\n%s", diff)

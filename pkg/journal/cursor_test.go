@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -244,20 +243,15 @@ func TestSnapshotOfAVoidTarget(t *testing.T) {
 	l.add("begin 3", "added a", "synced 3")
 	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("here")))
 	l.ok(journal.SyncAll(t.Context(), l.Journal))
-	void := func() bool {
-		at, err := l.Restore(t.Context(), "core/configmaps", func(event.Event) {})
-		l.ok(err)
-		return at.Void
-	}
 	l.restart(false)
-	if void() {
+	if l.void() {
 		t.Error("the checkpoint is void after the end of the process alone")
 	}
 	journal.Kill(l.Journal)
 	var err error
 	l.Journal, err = journal.OpenOn(l.disk, l.config, "another boot", 512)
 	l.ok(err)
-	if !void() {
+	if !l.void() {
 		t.Error("the checkpoint counts although nothing was synced")
 	}
 	c := l.cursor("bus", journal.FromSnapshot)
@@ -349,31 +343,6 @@ func TestLast(t *testing.T) {
 	other := event.Event{Resource: "configmaps", Namespace: "default", Name: "other"}
 	if _, ok, err := l.Last(t.Context(), &other); ok || err != nil {
 		t.Errorf("an unknown object: %t, %v", ok, err)
-	}
-}
-
-// TestDeadLettersStay: letters outlive processes and the compaction of their segments, and dropped
-// ones do not come back.
-func TestDeadLettersStay(t *testing.T) {
-	l := newLogTest(t)
-	l.cursor("bus", journal.FromNow)
-	for i := range 9 {
-		l.ok(l.DeadLetters("bus").Put(t.Context(), fmt.Appendf(nil, "%d%s", i, strings.Repeat("x", 200))))
-		l.add("added a", "deleted a")
-	}
-	l.ok(l.DeadLetters("bus").Drop(t.Context(), 1, 3, 4, 99))
-	for _, clean := range []bool{false, true} {
-		l.restart(clean)
-		l.commit(l.cursor("bus", journal.FromNow))
-		l.clear(true)
-		var got []string
-		l.ok(l.DeadLetters("bus").Each(t.Context(), func(n uint64, letter []byte) error {
-			got = append(got, fmt.Sprint(n, "=", string(letter[:1])))
-			return nil
-		}))
-		if want := []string{"2=1", "5=4", "6=5", "7=6", "8=7", "9=8"}; !slices.Equal(got, want) {
-			t.Errorf("letters %q, want %q", got, want)
-		}
 	}
 }
 

@@ -109,13 +109,11 @@ func newStateTest(t *testing.T, first bool) *stateTest {
 // holdSyncs keeps syncs from returning until answer is called. Called gets a value for each.
 func (s *stateTest) holdSyncs() (answer func(), called <-chan struct{}) {
 	answers, calls := make(chan struct{}), make(chan struct{}, 100)
-	s.disk.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "fsync" {
-			calls <- struct{}{}
-			<-answers
-		}
+	s.disk.Set(disktest.On("fsync", func() error {
+		calls <- struct{}{}
+		<-answers
 		return nil
-	}})
+	}))
 	answer = sync.OnceFunc(func() { close(answers) })
 	s.t.Cleanup(answer)
 	return answer, calls

@@ -3,7 +3,6 @@
 package journal_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,12 +49,7 @@ func (e *edited) open() (*journal.Journal, error) {
 
 // live watches what a selector selects until it has caught up, or the disk fails, and returns what a sink read.
 func (e *edited) live(j *journal.Journal, selector, sink string) (read []event.Event) {
-	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: e.api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
-		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
-	})
-	must(e.t, err)
-	must(e.t, m.Apply([]dynwatch.Resource{{Resource: "configmaps", LabelSelector: selector}}))
+	m := watch(e.t, e.api, j, dynwatch.Resource{Resource: "configmaps", LabelSelector: selector})
 	select {
 	case <-j.Failed():
 	case <-time.After(time.Minute):
@@ -102,8 +96,7 @@ func byOp(events []event.Event) map[event.Op][]string {
 }
 
 func editOverAPowerLoss(t *testing.T, seed uint64, n int) (lost bool) {
-	e := &edited{t: t, api: informertest.New(), disk: disktest.New(seed)}
-	e.api.Put(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
+	e := &edited{t: t, api: newCluster(), disk: disktest.New(seed)}
 	for _, in := range []string{"yes", "no"} {
 		for i := range 3 {
 			e.api.Put(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{

@@ -25,12 +25,12 @@ func TestErrorOfARead(t *testing.T) {
 		l.add(fmt.Sprintf("modified n%d", i%4))
 	}
 	var opens atomic.Int64
-	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "open" && opens.Add(1)%3 == 2 {
+	l.disk.Set(disktest.On("open", func() error {
+		if opens.Add(1)%3 == 2 {
 			return syscall.EMFILE
 		}
 		return nil
-	}})
+	}))
 	last := uint64(0)
 	for n := 0; n < events; {
 		entries, err := c.Read(t.Context(), 100)
@@ -53,14 +53,7 @@ func TestErrorOfARead(t *testing.T) {
 // TestMarkOnAFullDisk: a checkpoint waits for space, as events do.
 func TestMarkOnAFullDisk(t *testing.T) {
 	l := newLogTest(t)
-	full := true
-	var mended atomic.Bool
-	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "write" && full && !mended.Load() {
-			return syscall.ENOSPC
-		}
-		return nil
-	}})
+	l.disk.Set(disktest.On("write", func() error { return syscall.ENOSPC }))
 	done := make(chan error, 1)
 	go func() { done <- l.Mark(t.Context(), "core/pods", []byte("7")) }()
 	select {
@@ -68,7 +61,7 @@ func TestMarkOnAFullDisk(t *testing.T) {
 		t.Fatalf("Mark on a full disk: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	mended.Store(true)
+	l.disk.Set(disktest.Faults{})
 	select {
 	case err := <-done:
 		l.ok(err)
@@ -84,12 +77,7 @@ func TestMarkOnAFullDisk(t *testing.T) {
 // TestMarkAfterAFailedSync: a sync that has failed is final, also for want of space: a checkpoint does not wait for that.
 func TestMarkAfterAFailedSync(t *testing.T) {
 	l := newLogTest(t)
-	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "fsync" {
-			return syscall.ENOSPC
-		}
-		return nil
-	}})
+	l.disk.Set(disktest.On("fsync", func() error { return syscall.ENOSPC }))
 	l.ok(l.Mark(t.Context(), "core/pods", []byte("7")))
 	<-l.Failed()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -140,12 +128,7 @@ func TestCloseAfterAFailure(t *testing.T) {
 	l := newLogTest(t)
 	c, err := l.Open("sink", journal.FromNow)
 	l.ok(err)
-	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "write" {
-			return syscall.EIO
-		}
-		return nil
-	}})
+	l.disk.Set(disktest.On("write", func() error { return syscall.EIO }))
 	if err := l.Append(t.Context(), []event.Event{l.event("added n")}); err == nil {
 		t.Fatal("Append succeeds on a broken disk")
 	}
@@ -172,21 +155,16 @@ func TestCheckpointsOfALostLog(t *testing.T) {
 			l.ok(l.disk.Remove(name))
 		}
 	}
-	void := func() bool {
-		at, err := l.Restore(t.Context(), "core/configmaps", func(event.Event) {})
-		l.ok(err)
-		return at.Void
-	}
 	l.open()
-	if !void() {
+	if !l.void() {
 		t.Error("the checkpoint is not void")
 	}
 	l.restart(true)
-	if !void() {
+	if !l.void() {
 		t.Error("the checkpoint is not void in the next process")
 	}
 	l.ok(l.Mark(t.Context(), "core/configmaps", []byte("9")))
-	if void() {
+	if l.void() {
 		t.Error("the new checkpoint is void")
 	}
 }

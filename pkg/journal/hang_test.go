@@ -13,9 +13,7 @@ import (
 // TestHangingDisk: a write or sync that does not return shows in the state. Close gives up, and the next
 // process continues.
 func TestHangingDisk(t *testing.T) {
-	of := func(name string) *event.Event {
-		return &event.Event{Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Namespace: "default", Name: name}
-	}
+	a := event.Event{Resource: "configmaps", Namespace: "default", Name: "a"}
 	for _, call := range []string{"write", "fsync", "create"} {
 		t.Run(call, func(t *testing.T) {
 			l := newLogTest(t, history(1), func(c *journal.Config) { journal.Hasty(c, 150*time.Millisecond) })
@@ -26,12 +24,10 @@ func TestHangingDisk(t *testing.T) {
 			l.ok(journal.Save(l.Journal))
 			l.ok(journal.SyncAll(t.Context(), l.Journal))
 			answers := make(chan struct{})
-			l.disk.Set(disktest.Faults{Before: func(name, _ string) error {
-				if name == call {
-					<-answers
-				}
+			l.disk.Set(disktest.On(call, func() error {
+				<-answers
 				return nil
-			}})
+			}))
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -54,7 +50,7 @@ func TestHangingDisk(t *testing.T) {
 			journal.Kill(l.Journal)
 			l.disk.Restart()
 			l.open()
-			if _, ok, err := l.Last(t.Context(), of("a")); !ok || err != nil {
+			if _, ok, err := l.Last(t.Context(), &a); !ok || err != nil {
 				t.Errorf("the next process has the object: %t, %v", ok, err)
 			}
 		})

@@ -75,6 +75,14 @@ func (l *logTest) restart(clean bool) {
 	l.open()
 }
 
+// void reports whether the checkpoint of ConfigMaps does not count.
+func (l *logTest) void() bool {
+	l.t.Helper()
+	at, err := l.Restore(l.t.Context(), "core/configmaps", func(event.Event) {})
+	l.ok(err)
+	return at.Void
+}
+
 // clear removes what is not needed of what was appended before the last restart. Sinks that are not
 // open count as such.
 func (l *logTest) clear(short bool) {

@@ -269,20 +269,28 @@ func TestLeaderIsGone(t *testing.T) {
 	leader, err := journal.Open(p.config(p.dirs[0]))
 	p.ok(err)
 	defer func() { p.ok(leader.Close()) }()
-	follow := func(from journal.Leader, wantErr error) {
-		mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
-		p.ok(err)
-		ctx, stop := context.WithCancel(t.Context())
-		if err := mirror.Follow(ctx, from, 1, stop); !errors.Is(err, wantErr) {
-			t.Fatalf("error %v, want %v", err, wantErr)
-		}
-		if !mirror.Whole() {
+	for _, whole := range []bool{
+		p.follow(&link{leader: leader, name: "follower"}, 1, context.Canceled), p.follow(gone{}, 1, errCut),
+	} {
+		if !whole {
 			t.Error("the copy is not whole")
 		}
-		p.ok(mirror.Close())
 	}
-	follow(&link{leader: leader, name: "follower"}, context.Canceled)
-	follow(gone{}, errCut)
+}
+
+// follow copies the first directory's journal to the second one, until the copy is in sync or an error, and reports
+// whether the copy is whole.
+func (p *pair) follow(from journal.Leader, term int64, wantErr error) (whole bool) {
+	p.t.Helper()
+	mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
+	p.ok(err)
+	ctx, stop := context.WithCancel(p.t.Context())
+	if err := mirror.Follow(ctx, from, term, stop); !errors.Is(err, wantErr) {
+		p.t.Fatalf("error %v, want %v", err, wantErr)
+	}
+	whole = mirror.Whole()
+	p.ok(mirror.Close())
+	return whole
 }
 
 // noChunks is a leader that ends behind its list of files.
@@ -305,22 +313,13 @@ func TestInterruptedJoin(t *testing.T) {
 	c, err := leader.Open("bus", journal.FromNow)
 	p.ok(err)
 	p.ok(leader.DeadLetters("bus").Put(t.Context(), []byte("{}")))
-	follow := func(from journal.Leader, wantErr error) {
-		mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
-		p.ok(err)
-		ctx, stop := context.WithCancel(t.Context())
-		if err := mirror.Follow(ctx, from, 1, stop); !errors.Is(err, wantErr) {
-			t.Fatalf("error %v, want %v", err, wantErr)
-		}
-		p.ok(mirror.Close())
-	}
 	l := &link{leader: leader, name: "follower"}
-	follow(l, context.Canceled)
+	p.follow(l, 1, context.Canceled)
 	for range 100 {
 		p.ok(leader.Append(t.Context(), []event.Event{p.next()}))
 	}
 	p.ok(journal.SyncAll(t.Context(), leader))
-	follow(l, context.Canceled)
+	p.follow(l, 1, context.Canceled)
 	before := leader.Stats().Bytes
 	p.ok(c.Commit(leader.Stats().LastSeq))
 	p.ok(journal.Save(leader))
@@ -328,7 +327,7 @@ func TestInterruptedJoin(t *testing.T) {
 	if after := leader.Stats().Bytes; after >= before {
 		t.Fatalf("compaction leaves %d of %d bytes", after, before)
 	}
-	follow(noChunks{l}, errCut)
+	p.follow(noChunks{l}, 1, errCut)
 	j, err := journal.Open(p.config(p.dirs[1]))
 	p.ok(err)
 	defer func() { p.ok(j.Close()) }()
@@ -368,14 +367,8 @@ func TestDivergedCopy(t *testing.T) {
 	appends(leader, "leader")
 	p.ok(journal.SyncAll(t.Context(), leader))
 
-	mirror, err := journal.OpenMirror(p.dirs[1], slog.New(slog.DiscardHandler))
-	p.ok(err)
-	ctx, stop := context.WithCancel(t.Context())
 	copied := map[string]bool{}
-	if err := mirror.Follow(ctx, noting{&link{leader: leader, name: "follower"}, copied}, 2, stop); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	p.ok(mirror.Close())
+	p.follow(noting{&link{leader: leader, name: "follower"}, copied}, 2, context.Canceled)
 	files, err := leader.Files()
 	p.ok(err)
 	mine, theirs := contents(t, p.dirs[1]), contents(t, p.dirs[0])

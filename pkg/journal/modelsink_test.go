@@ -256,6 +256,9 @@ func (m *model) letter() {
 	m.letters = nil
 	if !m.fails(box.Put(m.t.Context(), []byte(text))) {
 		m.letters = m.readLetters(before, text)
+		if before != nil && m.letters != nil && len(m.letters) != len(before)+1 {
+			m.t.Errorf("step %d: %d letters, and one more makes %d", m.steps, len(before), len(m.letters))
+		}
 	}
 }
 

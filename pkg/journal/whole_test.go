@@ -59,15 +59,32 @@ type recordingSink struct {
 
 func newWhole(t *testing.T, seed uint64) *whole {
 	w := &whole{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), api: informertest.New(), disk: disktest.New(seed), ids: map[uint64]string{},
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), api: newCluster(), disk: disktest.New(seed), ids: map[uint64]string{},
 		sinks: []*recordingSink{{name: "quick"}, {name: "slow", slow: true}, {name: "late"}},
 	}
 	for _, s := range w.sinks {
 		s.rows = map[string]struct{}{}
 	}
-	w.api.Put(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
 	t.Logf("seed %d", seed)
 	return w
+}
+
+func newCluster() *informertest.Cluster {
+	api := informertest.New()
+	api.Put(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
+	return api
+}
+
+// watch watches resources of a cluster into a journal.
+func watch(t *testing.T, api *informertest.Cluster, j *journal.Journal, resources ...dynwatch.Resource) *dynwatch.Manager {
+	t.Helper()
+	m, err := dynwatch.New(dynwatch.Options{
+		Cluster: "test", Kubernetes: api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
+		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
+	})
+	must(t, err)
+	must(t, m.Apply(resources))
+	return m
 }
 
 // live is the life of one process, which ends with a power loss at the changing call n of the disk, or,
@@ -93,15 +110,8 @@ func (w *whole) live(n int) {
 
 // run watches, and changes the cluster, until the disk fails or all is done.
 func (w *whole) run(j *journal.Journal, finish bool) {
-	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: w.api.Config(), Log: j, RedactionKey: []byte("0123456789abcdef"), AuditEvery: -1,
-		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
-	})
-	must(w.t, err)
-	err = m.Apply([]dynwatch.Resource{
-		{Resource: "configmaps"}, {Resource: "pods", LabelSelector: "in=yes"}, {Resource: "services", EmitWhen: dynwatch.EmitWhen{Changed: []string{"metadata.labels"}}},
-	})
-	must(w.t, err)
+	m := watch(w.t, w.api, j, dynwatch.Resource{Resource: "configmaps"}, dynwatch.Resource{Resource: "pods", LabelSelector: "in=yes"},
+		dynwatch.Resource{Resource: "services", EmitWhen: dynwatch.EmitWhen{Changed: []string{"metadata.labels"}}})
 	ctx, stop := context.WithCancel(w.t.Context())
 	var sinks sync.WaitGroup
 	for _, s := range w.sinks[:2] {

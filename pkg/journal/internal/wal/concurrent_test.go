@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,13 +209,11 @@ func TestHangingDisk(t *testing.T) {
 			d := disktest.New(1)
 			l := open(t, d, nil)
 			hang, hangs := make(chan struct{}), make(chan struct{}, 100)
-			d.Set(disktest.Faults{Before: func(name, _ string) error {
-				if name == call {
-					hangs <- struct{}{}
-					<-hang
-				}
+			d.Set(disktest.On(call, func() error {
+				hangs <- struct{}{}
+				<-hang
 				return nil
-			}})
+			}))
 			done := make(chan error, 2)
 			go func() { done <- l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
 			<-hangs
@@ -272,4 +271,24 @@ func TestFull(t *testing.T) {
 	}
 	waits(0)
 	l.Abandon()
+}
+
+// TestSyncOnAFullDisk: a sync that has failed is final, also for want of space: calls do not wait for that.
+func TestSyncOnAFullDisk(t *testing.T) {
+	d := disktest.New(1)
+	l := open(t, d, nil)
+	defer l.Abandon()
+	d.Set(disktest.On("fsync", func() error { return syscall.ENOSPC }))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if err := l.Append(ctx, []event.Event{object("a", event.Added, 1)}); err != nil {
+			if !errors.Is(err, l.Failure()) || l.Failure() == nil {
+				t.Errorf("Append: %v; the log has failed with %v", err, l.Failure())
+			}
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+	t.Errorf("Append goes on: %v", l.Failure())
 }

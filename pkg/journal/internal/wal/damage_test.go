@@ -142,6 +142,16 @@ func step() int {
 	return 5
 }
 
+// segments are the names of a log's segments, in order.
+func segments(t *testing.T, d *disktest.Disk) []string {
+	t.Helper()
+	names, err := d.Names()
+	must(t, err)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	slices.Sort(names)
+	return names
+}
+
 func nothing(string) bool { return false }
 
 // The last record of a process that was killed may be cut off.
@@ -197,9 +207,7 @@ func TestCut(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		base := smallLog(t, clean)
 		whole, _ := inspect(t, base.Clone(1))
-		names, err := base.Names()
-		must(t, err)
-		newest := slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") }))
+		newest := slices.Max(segments(t, base))
 		for _, name := range []string{newest, strings.Replace(newest, ".log", ".idx", 1)} {
 			for cut := 0; cut < len(base.Content(name)); cut += step() {
 				d := base.Clone(uint64(cut))

@@ -6,11 +6,15 @@ import (
 	"log/slog"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // must ends a test that an error leaves nothing to check in.
 func must(tb testing.TB, err error) {
@@ -44,50 +48,6 @@ func object(name string, op event.Op, rv uint64) event.Event {
 		e.ID = event.DeletedID(e.UID, 0)
 	}
 	return e
-}
-
-func TestRestart(t *testing.T) {
-	d := disktest.New(1)
-	l := open(t, d, nil)
-	for i := range 1000 {
-		must(t, l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%100), event.Modified, uint64(i+1))}))
-	}
-	check := func(l *wal.Log) {
-		t.Helper()
-		last := map[string]uint64{}
-		must(t, l.EachLast("core/pods", func(e event.Event) { last[e.Name] = e.ResourceVersion }))
-		for i := range 100 {
-			if got := last[fmt.Sprint("n", i)]; got != uint64(901+i) {
-				t.Errorf("n%d ends at %d", i, got)
-			}
-		}
-		r := l.NewReader(1)
-		defer r.Close()
-		all, err := r.Next(l.Readable(), 10000)
-		if err != nil || len(all) != 1000 {
-			t.Fatalf("%d events, %v", len(all), err)
-		}
-	}
-	check(l)
-	must(t, l.Close(t.Context()))
-	l = open(t, d, nil)
-	check(l)
-	if l.Void || l.Last() != 1000 {
-		t.Errorf("void: %t, last %d", l.Void, l.Last())
-	}
-	l.Abandon()
-	l = open(t, d, nil)
-	check(l)
-	before := l.Last()
-	l.Abandon()
-	d.PowerLoss()
-	d.Restart()
-	l = open(t, d, func(o *wal.Options) { o.Boot = "other" })
-	check(l)
-	if l.Last() <= before {
-		t.Errorf("last %d, as before the power loss: the sequences of what it took are used again", l.Last())
-	}
-	l.Abandon()
 }
 
 // TestSyncNever: after the start nothing is synced, also when segments are sealed and the log is closed.

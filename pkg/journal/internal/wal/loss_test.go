@@ -36,37 +36,12 @@ func TestCutOfWhatWasSynced(t *testing.T) {
 	}
 }
 
-// TestAllSegmentsLost: a log of which nothing is left but what was noted of it is not a new one.
-func TestAllSegmentsLost(t *testing.T) {
-	d := smallLog(t, true)
-	names, err := d.Names()
-	must(t, err)
-	for _, name := range names {
-		if name != "synced" {
-			err = errors.Join(err, d.Remove(name))
-		}
-	}
-	must(t, err)
-	l, err := wal.Open(d, smallOptions())
-	must(t, err)
-	if !l.Void {
-		t.Error("no loss is declared")
-	}
-	l.Abandon()
-	if c, declared := inspect(t, d); declared || len(c) > 0 {
-		t.Errorf("a further start declares a loss: %v; has %v", declared, c)
-	}
-}
-
 // TestDamageIsRemembered: a sink that comes back later learns whether events are missing because of
 // damage.
 func TestDamageIsRemembered(t *testing.T) {
 	d := smallLog(t, true)
-	names, err := d.Names()
-	must(t, err)
-	segments := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
-	slices.Sort(segments)
-	must(t, d.Remove(segments[len(segments)-2]))
+	all := segments(t, d)
+	must(t, d.Remove(all[len(all)-2]))
 	var damage uint64
 	for start := range 3 {
 		l, err := wal.Open(d, smallOptions())
@@ -126,9 +101,7 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			for calls := 1; ; calls++ {
 				d := smallLog(t, false)
-				names, err := d.Names()
-				must(t, err)
-				lose(d, slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })))
+				lose(d, slices.Max(segments(t, d)))
 				d = d.Clone(uint64(calls))
 				d.Set(disktest.Faults{PowerAfter: calls})
 				l, err := wal.Open(d, smallOptions())
@@ -187,9 +160,7 @@ func TestLastBeforeDamage(t *testing.T) {
 // says what is synced, and lacks nothing.
 func TestCopyBehindALoss(t *testing.T) {
 	d := smallLog(t, true)
-	names, err := d.Names()
-	must(t, err)
-	d.Flip(slices.Max(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })), 8*20)
+	d.Flip(slices.Max(segments(t, d)), 8*20)
 	l, err := wal.Open(d, smallOptions())
 	if err == nil {
 		err = errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Added, 100)}), l.Sync(t.Context()))

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/informd/informd/pkg/event"
@@ -17,12 +16,7 @@ import (
 // TestFormatOfAnotherVersion: a log in another form is refused as it is. To take it for damage would remove it.
 func TestFormatOfAnotherVersion(t *testing.T) {
 	d := smallLog(t, true)
-	names, err := d.Names()
-	must(t, err)
-	for _, name := range names {
-		if !strings.HasSuffix(name, ".log") {
-			continue
-		}
+	for _, name := range segments(t, d) {
 		const end = segment.HeaderSize - 4
 		is := d.Content(name)[:segment.HeaderSize]
 		want := bytes.Clone(is)
@@ -38,6 +32,8 @@ func TestFormatOfAnotherVersion(t *testing.T) {
 	if _, err := wal.Open(d, smallOptions()); !errors.Is(err, segment.ErrFormat) {
 		t.Errorf("%v", err)
 	}
+	names, err := d.Names()
+	must(t, err)
 	for _, name := range names {
 		if !bytes.Equal(d.Content(name), before.Content(name)) {
 			t.Errorf("%s has changed", name)
@@ -62,10 +58,7 @@ func TestDamageKeepsWhatWasSkipped(t *testing.T) {
 	}
 	last := l.Last()
 	must(t, errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Modified, 2)}), l.Close(t.Context())))
-	names, err := d.Names()
-	must(t, err)
-	segments := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
-	must(t, d.Remove(slices.Min(segments)))
+	must(t, d.Remove(slices.Min(segments(t, d))))
 	l, err = wal.Open(d, o)
 	must(t, err)
 	if got := l.Skipped(first, last); !l.Void || got != skipped {

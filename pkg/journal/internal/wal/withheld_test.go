@@ -13,16 +13,14 @@ import (
 // holdSyncs keeps each fsync of a file from returning until it gets a value.
 func holdSyncs(t *testing.T, d *disktest.Disk) (begun <-chan struct{}, answer chan<- struct{}) {
 	calls, answers := make(chan struct{}), make(chan struct{})
-	d.Set(disktest.Faults{Before: func(call, _ string) error {
-		if call == "fsync" {
-			select {
-			case calls <- struct{}{}:
-				<-answers
-			case <-t.Context().Done():
-			}
+	d.Set(disktest.On("fsync", func() error {
+		select {
+		case calls <- struct{}{}:
+			<-answers
+		case <-t.Context().Done():
 		}
 		return nil
-	}})
+	}))
 	t.Cleanup(func() { d.Set(disktest.Faults{}) })
 	return calls, answers
 }

@@ -52,6 +52,16 @@ type Faults struct {
 	SyncFails func(name string) bool
 }
 
+// On makes f the beginning of each call of that name, as Faults.Before.
+func On(call string, f func() error) Faults {
+	return Faults{Before: func(name, _ string) error {
+		if name != call {
+			return nil
+		}
+		return f()
+	}}
+}
+
 type change struct {
 	from, to string // a rename; from is empty for a new file, to for a removed one
 	file     *inode

@@ -105,11 +105,7 @@ func TestDeletionsFillTheLog(t *testing.T) {
 	}()
 	for i := range 1000 {
 		for _, op := range []event.Op{event.Added, event.Deleted} {
-			e := event.Event{
-				ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "jobs",
-				Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("u", i), ResourceVersion: uint64(2*i + 1), Data: make([]byte, 5000),
-			}
-			if err := j.Append(ctx, []event.Event{e}); err != nil {
+			if err := j.Append(ctx, []event.Event{pod(op, i, 5000)}); err != nil {
 				t.Fatalf("object %d: %v; %+v", i, err, j.Stats())
 			}
 		}

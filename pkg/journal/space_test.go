@@ -31,6 +31,14 @@ func keepUp(ctx context.Context, t *testing.T, c *journal.Cursor) {
 	}
 }
 
+// pod is an event of a Pod with a number, and data of that size.
+func pod(op event.Op, i, size int) event.Event {
+	return event.Event{
+		ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "jobs",
+		Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("u", i), ResourceVersion: uint64(2*i + 1), Data: make([]byte, size),
+	}
+}
+
 // TestFullOfStates: Append waits while there is nothing to remove, and goes on when there is.
 func TestFullOfStates(t *testing.T) {
 	c := testConfig(t)
@@ -41,7 +49,7 @@ func TestFullOfStates(t *testing.T) {
 	must(t, err)
 	objects := func(op event.Op) (all []event.Event) {
 		for i := range 300 {
-			all = append(all, event.Event{ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Name: fmt.Sprint("pod-", i), UID: "u", Data: make([]byte, 2000)})
+			all = append(all, pod(op, i, 2000))
 		}
 		return all
 	}
@@ -159,10 +167,9 @@ func TestWritesAndSyncsAreCounted(t *testing.T) {
 	cursor, err := j.Open("sink", journal.FromNow)
 	must(t, err)
 	before, written := syncs.Load(), j.Stats()
-	e := event.Event{Op: event.Added, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Name: "a", UID: "u", ID: "u:1", ResourceVersion: 1, Data: make([]byte, 5000)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, j.Append(ctx, []event.Event{e}))
+	must(t, j.Append(ctx, []event.Event{pod(event.Added, 1, 5000)}))
 	if _, err := cursor.Read(ctx, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -154,13 +154,20 @@ func TestTemporaryIsPrivate(t *testing.T) {
 	must(t, j.Close())
 }
 
-// TestTemporaryIsSmall: objects come and go, of which many more exist at a time than the log has space
-// for. Append goes on as sinks do, and they get every event; while one does not, Append waits.
-func TestTemporaryIsSmall(t *testing.T) {
+// openSmall opens a temporary journal of 1 MiB.
+func openSmall(t *testing.T) *journal.Journal {
+	t.Helper()
 	c := temporaryConfig()
 	c.MaxBytes = 1 << 20
 	j, err := journal.OpenTemporary(t.TempDir(), c)
 	must(t, err)
+	return j
+}
+
+// TestTemporaryIsSmall: objects come and go, of which many more exist at a time than the log has space
+// for. Append goes on as sinks do, and they get every event; while one does not, Append waits.
+func TestTemporaryIsSmall(t *testing.T) {
+	j := openSmall(t)
 	sink, err := j.Open("sink", journal.FromNow)
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -168,10 +175,7 @@ func TestTemporaryIsSmall(t *testing.T) {
 	var all []event.Event
 	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted} {
 		for i := range 2000 {
-			all = append(all, event.Event{
-				ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "jobs",
-				Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("u", i), Data: make([]byte, 2000),
-			})
+			all = append(all, pod(op, i, 2000))
 		}
 	}
 	appended := make(chan error, 1)
@@ -224,10 +228,7 @@ func fill(ctx context.Context, t *testing.T, j *journal.Journal, prefix string) 
 // TestFullWithoutSinks: before the first sink nothing is removed, and Append waits. It ends with its
 // context, and with the journal.
 func TestFullWithoutSinks(t *testing.T) {
-	c := temporaryConfig()
-	c.MaxBytes = 1 << 20
-	j, err := journal.OpenTemporary(t.TempDir(), c)
-	must(t, err)
+	j := openSmall(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := fill(ctx, t, j, "a")
 	cancel()
@@ -243,10 +244,7 @@ func TestFullWithoutSinks(t *testing.T) {
 
 // TestClosedCursorHoldsNothingBack: a full journal has space again when the sink that is behind is closed.
 func TestClosedCursorHoldsNothingBack(t *testing.T) {
-	c := temporaryConfig()
-	c.MaxBytes = 1 << 20
-	j, err := journal.OpenTemporary(t.TempDir(), c)
-	must(t, err)
+	j := openSmall(t)
 	behind, err := j.Open("behind", journal.FromNow)
 	must(t, err)
 	other, err := j.Open("other", journal.FromNow)

@@ -49,37 +49,32 @@ func TestLogin(t *testing.T) {
 			sinktest.MustWrite(t, s, events)
 		})
 	}
-	t.Run("refused in words", func(t *testing.T) {
-		cluster := startCluster(t, kfake.EnableSASL())
-		cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
-			cluster.KeepControl()
-			answer, ok := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-			if !ok {
-				return nil, nil, false
-			}
-			answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new("invalid credentials")
-			return answer, nil, true
+	words := startCluster(t, kfake.EnableSASL())
+	words.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		words.KeepControl()
+		answer, ok := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		if !ok {
+			return nil, nil, false
+		}
+		answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new("invalid credentials")
+		return answer, nil, true
+	})
+	plain := connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
+	for name, tt := range map[string]struct {
+		cluster *kfake.Cluster
+		auth    connection.Auth
+		says    []string
+	}{
+		"refused in words":                  {words, plain, []string{"refuse the credentials", "check auth"}},
+		"not at all":                        {cluster, connection.Auth{}, []string{"auth"}},
+		"a mechanism that the brokers lack": {cluster, connection.Auth{Mechanism: "oauthbearer", Token: sink.NewSecret("t")}, []string{"check auth.mechanism"}},
+		"to brokers without authentication": {startCluster(t), plain, []string{"auth"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sinktest.Open(t, config(t, tt.cluster, func(c *kafka.Config) { c.Auth = tt.auth }))
+			wantError(t, s, sinktest.Events(5), tt.says...)
 		})
-		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) {
-			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
-		}))
-		wantError(t, s, sinktest.Events(5), "refuse the credentials", "check auth")
-	})
-	t.Run("not at all", func(t *testing.T) {
-		wantError(t, sinktest.Open(t, config(t, cluster, nil)), sinktest.Events(5), "auth")
-	})
-	t.Run("a mechanism that the brokers have not", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "token")
-		writeFile(t, file, "token")
-		s := sinktest.Open(t, config(t, cluster, func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} }))
-		wantError(t, s, sinktest.Events(5), "check auth.mechanism")
-	})
-	t.Run("to brokers without", func(t *testing.T) {
-		s := sinktest.Open(t, config(t, startCluster(t), func(c *kafka.Config) {
-			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
-		}))
-		wantError(t, s, sinktest.Events(5), "auth")
-	})
+	}
 	records := consumed(t, cluster, []string{topic}, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
 	if len(records) != 3*15 {
 		t.Errorf("%d records, want %d", len(records), 3*15)

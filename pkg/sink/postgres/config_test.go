@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,16 +120,5 @@ func TestServiceIsRefused(t *testing.T) {
 	t.Setenv("PGSERVICE", "elsewhere")
 	if _, err := config(t, func(*postgres.Config) {}).Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "PGSERVICE") {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-// TestUnreachable: a server that refuses connections is an error that passes.
-func TestUnreachable(t *testing.T) {
-	n, err := open(t, "127.0.0.1:1").Write(t.Context(), sinktest.Events(3))
-	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
-		t.Errorf("Write returned %d, %v", n, err)
-	}
-	if shown := fmt.Sprint(err); strings.Contains(shown, "informd/") {
-		t.Errorf("the error shows more than the address: %s", shown)
 	}
 }

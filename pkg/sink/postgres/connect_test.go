@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
@@ -30,12 +30,18 @@ func listen(t *testing.T, answer string) (address string, login <-chan string) {
 	}), logins
 }
 
-// TestRefusedConnection: an error that ends the login says nothing of an event, whatever its code.
-func TestRefusedConnection(t *testing.T) {
-	address, _ := listen(t, "E\x00\x00\x00\x17SFATAL\x00C22023\x00Mno\x00\x00\x00\x00\x00")
-	n, err := open(t, address).Write(t.Context(), sinktest.Events(1))
-	if n != 0 || err == nil || sink.IsPermanent(err) || sink.IsUnknown(err) {
-		t.Errorf("Write returned %d, %v", n, err)
+// TestNoConnection: a server that refuses connections, and an error that ends the login, whatever its code, say nothing of
+// an event.
+func TestNoConnection(t *testing.T) {
+	refuses, _ := listen(t, "E\x00\x00\x00\x17SFATAL\x00C22023\x00Mno\x00\x00\x00\x00\x00")
+	for _, server := range []string{refuses, "127.0.0.1:1"} {
+		n, err := open(t, server).Write(t.Context(), sinktest.Events(3))
+		if n != 0 || sinktest.Kind(err) != "passing" {
+			t.Errorf("%s: Write returned %d, %v", server, n, err)
+		}
+		if shown := fmt.Sprint(err); strings.Contains(shown, "informd/") {
+			t.Errorf("the error shows more than the address: %s", shown)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package event_test
 import (
 	"bytes"
 	"encoding/json"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -180,19 +179,6 @@ func TestObjectOfNone(t *testing.T) {
 		if got := e.Object(); got != nil {
 			t.Errorf("%s: Object = %s, want nil", name, got)
 		}
-	}
-}
-
-// TestImportsNoOtherModule keeps the package usable by a consumer that takes on
-// nothing else.
-func TestImportsNoOtherModule(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
-		"-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "github.com/informd/informd/pkg/event").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	if diff := cmp.Diff([]string{"github.com/informd/informd/internal/jsonend", "github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
-		t.Errorf("packages outside the standard library (-want +got):\n%s", diff)
 	}
 }
 

@@ -63,14 +63,3 @@ func wantAttributes(t *testing.T, e *event.Event, r request) {
 		t.Errorf("%s: headers (-want +got):\n%s", e.ID, diff)
 	}
 }
-
-// TestUnsupportedMediaType names what was sent.
-func TestUnsupportedMediaType(t *testing.T) {
-	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
-		w.WriteHeader(http.StatusUnsupportedMediaType)
-		return false
-	})
-	s := open(t, e.URL, func(c *webhook.Config) { c.Compression = compress.Gzip })
-	_, err := s.Write(t.Context(), sinktest.Events(1))
-	wantError(t, err, false, "415", "application/cloudevents+json", "gzip", "compression")
-}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -18,7 +19,7 @@ func TestEveryStatusIsClassified(t *testing.T) {
 	passing := map[int]bool{401: true, 403: true, 404: true, 405: true, 407: true, 408: true, 410: true, 415: true, 421: true, 425: true, 426: true, 429: true}
 	says := map[int]string{
 		400: "Bad Request", 401: "check headers", 403: "signing.keyFile", 404: "check url", 405: "check url", 410: "accepts no more events",
-		415: "cloudevents+json", 301: "set url", 304: "no address", 307: "not followed",
+		415: "application/cloudevents+json", 301: "set url", 304: "no address", 307: "not followed",
 	}
 	var refusing atomic.Int64
 	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
@@ -28,7 +29,7 @@ func TestEveryStatusIsClassified(t *testing.T) {
 		}
 		return code == 0
 	})
-	s := open(t, e.URL, nil)
+	s := open(t, e.URL, func(c *webhook.Config) { c.Compression = compress.Gzip })
 	events := sinktest.Events(1)
 	for code := 300; code < 600; code++ {
 		refusing.Store(0)
@@ -46,6 +47,9 @@ func TestEveryStatusIsClassified(t *testing.T) {
 			t.Errorf("status %d is %s (%v), want %s", code, got, err, want)
 		}
 		wantError(t, err, permanent[code], strconv.Itoa(code), says[code], e.Listener.Addr().String())
+		if code == http.StatusUnsupportedMediaType {
+			wantError(t, err, false, "gzip", "compression")
+		}
 	}
 }
 

@@ -161,6 +161,11 @@ func TestFirstSnapshot(t *testing.T) {
 			[]string{"added b", "synced 3"},
 			[]string{"- begin run 3", "snapshot a1 run 3", "added b2", "synced run 3"},
 		},
+		"first list, its end before a change": { // of an object whose state was not announced
+			[]string{"begin 3", "added a", "added b"},
+			[]string{"synced 3", "modified b"},
+			[]string{"- begin run 3", "- snapshot a1 run 3", "- modified b3", "synced run 3"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLogTest(t)

@@ -1,7 +1,7 @@
 package webhook_test
 
 import (
-	"net/http"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,20 +12,12 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
 
 const signingSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-
-// headersOf are rendered headers as the endpoint sees them.
-func headersOf(r sink.Rendered) http.Header {
-	all := http.Header{}
-	for _, h := range r.Headers {
-		all.Set(h.Name, h.Value)
-	}
-	return all
-}
 
 // TestRenderIsWhatIsSent: the body and every header but those that the transport adds.
 // What depends on the time is compared as well: it is rendered again until that was in
@@ -63,18 +55,7 @@ func sameAsSent(t *testing.T, change func(c *webhook.Config), e event.Event) {
 			continue // the second has changed
 		}
 		kept, _ := end.Requests()
-		sent := kept[len(kept)-1]
-		sent.Header.Del("Content-Length")
-		sent.Header.Del("Accept-Encoding")
-		for own := range c.Headers {
-			sent.Header.Set(own, "<redacted>")
-		}
-		if diff := cmp.Diff(sent.Header, headersOf(after)); diff != "" {
-			t.Errorf("headers (-sent +rendered):\n%s", diff)
-		}
-		if diff := cmp.Diff(string(sent.Body), string(after.Body)); diff != "" {
-			t.Errorf("body (-sent +rendered):\n%s", diff)
-		}
+		endpointtest.SameAsSent(t, kept[len(kept)-1], after, slices.Collect(maps.Keys(c.Headers))...)
 		return
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
 
@@ -121,6 +122,29 @@ func Unpack(encoding string, body []byte) ([]byte, error) {
 		return io.ReadAll(r)
 	}
 	return body, nil
+}
+
+// SameAsSent compares what a sink renders with what it has sent: the body, and every header but those that the transport
+// adds. The values of some headers are secret.
+func SameAsSent(t *testing.T, sent Request, rendered sink.Rendered, secret ...string) {
+	t.Helper()
+	want, got := sent.Header.Clone(), http.Header{}
+	want.Del("Content-Length")
+	want.Del("Accept-Encoding")
+	for _, name := range append(secret, "Authorization") {
+		if want.Get(name) != "" {
+			want.Set(name, "<redacted>")
+		}
+	}
+	for _, h := range rendered.Headers {
+		got.Set(h.Name, h.Value)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers (-sent +rendered):\n%s", diff)
+	}
+	if diff := cmp.Diff(string(sent.Body), string(rendered.Body)); diff != "" {
+		t.Errorf("body (-sent +rendered):\n%s", diff)
+	}
 }
 
 // Target is a sink type over HTTP.

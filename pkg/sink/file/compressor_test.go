@@ -154,7 +154,7 @@ func TestCompressionThatFails(t *testing.T) {
 		t.Errorf("the older file holds %q", got)
 	}
 	sinktest.Must(t, os.RemoveAll(path+".1.gz"))
-	s = sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
+	sinktest.Open(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
 

@@ -86,7 +86,8 @@ func TestRotationOfOlderFiles(t *testing.T) {
 		"holes":      {10, map[string]string{".1": "1", ".2": "2", ".4": "4"}, map[string]string{".2": "1", ".3": "2", ".4": "4"}},
 		"compressed": {4, map[string]string{".1.gz": "1", ".2": "2", ".3.zst": "3"}, map[string]string{".2.gz": "1", ".3": "2"}},
 		"surplus": {
-			3, map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"},
+			3,
+			map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"},
 			map[string]string{".2": "1", ".bak": "mine"},
 		},
 	} {

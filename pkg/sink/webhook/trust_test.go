@@ -160,9 +160,10 @@ func TestAnswerRepeatsSecrets(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := 0
+			var requests atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if n++; n > len(statuses) {
+				n := int(requests.Add(1))
+				if n > len(statuses) {
 					panic(http.ErrAbortHandler)
 				}
 				if got := r.Header.Get("X-Key"); got != tt.header {

@@ -133,6 +133,21 @@ func TestIndexRoundTrip(t *testing.T) {
 	}
 }
 
+func TestIndexDamaged(t *testing.T) {
+	x, target, _ := index(3)
+	b := x.Append(nil, target)
+	for i := range b {
+		if _, err := segment.ParseIndex(b[:i:i], x.Of); !errors.Is(err, segment.ErrInvalid) {
+			t.Errorf("cut at %d: %v", i, err)
+		}
+		flipped := bytes.Clone(b)
+		flipped[i] ^= 1 << (i % 8)
+		if _, err := segment.ParseIndex(flipped, x.Of); !errors.Is(err, segment.ErrInvalid) {
+			t.Errorf("byte %d changed: %v", i, err)
+		}
+	}
+}
+
 func TestIndexHasManyNamespaces(t *testing.T) {
 	x := segment.NewIndex(segment.Header{Name: segment.Name{Number: 1}, First: 1, Through: 1}, nil)
 	for i := range 1<<16 + 10 {

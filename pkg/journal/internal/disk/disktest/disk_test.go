@@ -2,7 +2,9 @@ package disktest_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -158,5 +160,31 @@ func TestPowerAfter(t *testing.T) {
 	d.Restart()
 	if _, err := d.Open("b"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+func TestFlipCutClone(t *testing.T) {
+	d := disktest.New(1)
+	f := must[disk.File](t)(d.Create("a"))
+	write(t, f, "abc", 0)
+	other := d.Clone(2)
+	d.Flip("a", 8)
+	d.Cut("a", 1)
+	if got := string(d.Content("a")); got != "ac" {
+		t.Errorf("%q", got)
+	}
+	if got := string(restarted(other).Content("a")); got != "abc" {
+		t.Errorf("%q in the clone", got)
+	}
+	b := make([]byte, 4)
+	if n, err := f.ReadAt(b, 1); n != 1 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	ok(t, d.Remove("a"))
+	if n, err := f.ReadAt(b[:1], 0); n != 1 || err != nil {
+		t.Errorf("of a removed file: %d bytes, %v", n, err)
+	}
+	if names := must[[]string](t)(d.Names()); slices.Contains(names, "a") {
+		t.Error(names)
 	}
 }

@@ -14,109 +14,62 @@ func TestFrames(t *testing.T) {
 	ended := decide.Known{Past: 20}
 	same := decide.Known{Object: decide.Same, RV: 10, Newest: 10}
 	skipped := decide.Known{Object: decide.Same, RV: 10, Newest: 12} // by a change filter
+	late := decide.Known{Object: decide.Same, RV: 10, Newest: 10, Past: 15}
 	other := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
-	state, gone := decide.State, decide.Gone
+	state := func(rv uint64) decide.Seen { return decide.Seen{Kind: decide.State, RV: rv} }
+	gone := func(rv uint64) decide.Seen { return decide.Seen{Kind: decide.Gone, RV: rv} }
+	unreadable := func(seen decide.Seen) decide.Seen {
+		seen.Unreadable = true
+		return seen
+	}
 	replaced := func(at uint64, then decide.Decision) decide.Decision {
 		then.Replaced, then.ReplacedAt = true, at
 		return then
 	}
-	added, modified, deleted := decide.Decision{Op: event.Added}, decide.Decision{Op: event.Modified}, decide.Decision{Op: event.Deleted}
+	none, added, modified, deleted := decide.Decision{}, decide.Decision{Op: event.Added}, decide.Decision{Op: event.Modified}, decide.Decision{Op: event.Deleted}
+	addedOrEntered := decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered}
+	deletedOrLeft := decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}
+	deletedOrNone := decide.Decision{Op: event.Deleted, Ask: true}
 	for name, c := range map[string]struct {
 		known decide.Known
 		seen  decide.Seen
 		// want is without a selector, asked with one.
 		want, asked decide.Decision
 	}{
-		"nothing, state": {
-			nothing,
-			decide.Seen{Kind: state, RV: 25},
-			added,
-			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
-		},
-		"nothing, state from before the position": {
-			nothing,
-			decide.Seen{Kind: state, RV: 15},
-			added,
-			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
-		},
-		"nothing, deleted": {
-			nothing,
-			decide.Seen{Kind: gone, RV: 25},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true},
-		},
-		"nothing, deleted at the position": {
-			nothing,
-			decide.Seen{Kind: gone, RV: 20},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true},
-		},
-		"nothing, deleted before the position": {known: nothing, seen: decide.Seen{Kind: gone, RV: 19}},
-		"ended, state before the end":          {known: ended, seen: decide.Seen{Kind: state, RV: 19}},
-		"ended, deleted at the end":            {known: ended, seen: decide.Seen{Kind: gone, RV: 20}},
-		"ended, newer": {
-			ended,
-			decide.Seen{Kind: state, RV: 21},
-			added,
-			decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered},
-		},
-		"same, newer":                      {same, decide.Seen{Kind: state, RV: 11}, modified, modified},
-		"same, at the known revision":      {known: same, seen: decide.Seen{Kind: state, RV: 10}},
-		"same, older":                      {known: same, seen: decide.Seen{Kind: state, RV: 9}},
-		"same, between event and skipped":  {known: skipped, seen: decide.Seen{Kind: state, RV: 11}},
-		"same, at the skipped revision":    {known: skipped, seen: decide.Seen{Kind: state, RV: 12}},
-		"same, newer than skipped":         {skipped, decide.Seen{Kind: state, RV: 13}, modified, modified},
-		"same, deleted before the event":   {known: same, seen: decide.Seen{Kind: gone, RV: 9}},
-		"same, deleted before the skipped": {known: skipped, seen: decide.Seen{Kind: gone, RV: 11}},
-		"same, deleted": {
-			same,
-			decide.Seen{Kind: gone, RV: 11},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
-		},
-		"same, deleted at the revision of the event": {
-			skipped,
-			decide.Seen{Kind: gone, RV: 10},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
-		},
-		"same, deleted at the skipped revision": {
-			skipped,
-			decide.Seen{Kind: gone, RV: 12},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
-		},
-		"same, its late deletion waits for an answer": {
-			known: decide.Known{Object: decide.Same, RV: 10, Newest: 10, Past: 15}, seen: decide.Seen{Kind: gone, RV: 15},
-		},
-		"other, newer": {
-			other,
-			decide.Seen{Kind: state, RV: 15},
-			replaced(14, added),
-			replaced(14, decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered}),
-		},
-		"other, deleted": {
-			other,
-			decide.Seen{Kind: gone, RV: 15},
-			replaced(14, deleted),
-			replaced(14, decide.Decision{Op: event.Deleted, Ask: true}),
-		},
-		"other, not newer":                {known: other, seen: decide.Seen{Kind: state, RV: 10}},
-		"other, deleted, not newer":       {known: other, seen: decide.Seen{Kind: gone, RV: 10}},
-		"unreadable, nothing":             {known: nothing, seen: decide.Seen{Kind: state, RV: 25, Unreadable: true}},
-		"unreadable, nothing, deleted":    {known: nothing, seen: decide.Seen{Kind: gone, RV: 25, Unreadable: true}},
-		"unreadable, same, newer":         {known: same, seen: decide.Seen{Kind: state, RV: 11, Unreadable: true}},
-		"unreadable, same, deleted, late": {known: same, seen: decide.Seen{Kind: gone, RV: 9, Unreadable: true}},
-		"unreadable, same, deleted": {
-			same,
-			decide.Seen{Kind: gone, RV: 11, Unreadable: true},
-			deleted,
-			decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left},
-		},
-		"unreadable, other": {
-			other, decide.Seen{Kind: state, RV: 15, Unreadable: true}, replaced(14, decide.Decision{}), replaced(14, decide.Decision{}),
-		},
-		"unreadable, other, not newer": {known: other, seen: decide.Seen{Kind: state, RV: 10, Unreadable: true}},
+		"nothing, state": {nothing, state(25), added, addedOrEntered},
+		"nothing, state from before the position":     {nothing, state(15), added, addedOrEntered},
+		"nothing, deleted":                            {nothing, gone(25), deleted, deletedOrNone},
+		"nothing, deleted at the position":            {nothing, gone(20), deleted, deletedOrNone},
+		"nothing, deleted before the position":        {nothing, gone(19), none, none},
+		"ended, state before the end":                 {ended, state(19), none, none},
+		"ended, deleted at the end":                   {ended, gone(20), none, none},
+		"ended, newer":                                {ended, state(21), added, addedOrEntered},
+		"same, newer":                                 {same, state(11), modified, modified},
+		"same, at the known revision":                 {same, state(10), none, none},
+		"same, older":                                 {same, state(9), none, none},
+		"same, between event and skipped":             {skipped, state(11), none, none},
+		"same, at the skipped revision":               {skipped, state(12), none, none},
+		"same, newer than skipped":                    {skipped, state(13), modified, modified},
+		"same, deleted before the event":              {same, gone(9), none, none},
+		"same, deleted before the skipped":            {skipped, gone(11), none, none},
+		"same, deleted":                               {same, gone(11), deleted, deletedOrLeft},
+		"same, deleted at the revision of the event":  {skipped, gone(10), deleted, deletedOrLeft},
+		"same, deleted at the skipped revision":       {skipped, gone(12), deleted, deletedOrLeft},
+		"same, its late deletion waits for an answer": {late, gone(15), none, none},
+		"other, newer":                                {other, state(15), replaced(14, added), replaced(14, addedOrEntered)},
+		"other, deleted":                              {other, gone(15), replaced(14, deleted), replaced(14, deletedOrNone)},
+		"other, not newer":                            {other, state(10), none, none},
+		"other, deleted, not newer":                   {other, gone(10), none, none},
+		"unreadable, nothing":                         {nothing, unreadable(state(25)), none, none},
+		"unreadable, nothing, deleted":                {nothing, unreadable(gone(25)), none, none},
+		"unreadable, same, newer":                     {same, unreadable(state(11)), none, none},
+		"unreadable, same, deleted, late":             {same, unreadable(gone(9)), none, none},
+		"unreadable, same, deleted":                   {same, unreadable(gone(11)), deleted, deletedOrLeft},
+		"unreadable, other":                           {other, unreadable(state(15)), replaced(14, none), replaced(14, none)},
+		"unreadable, other, not newer":                {other, unreadable(state(10)), none, none},
+		// The object may be older than what is known.
+		"unreadable, other, without a revision":          {other, unreadable(state(0)), none, none},
+		"unreadable, other, deleted, without a revision": {other, unreadable(gone(0)), none, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decide.Decide(c.known, c.seen, decide.Rules{Position: position, Arrival: event.Added}); got != c.want {
@@ -217,16 +170,5 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		d = decide.Decide(k, decide.Seen{Kind: decide.State, RV: 11}, decide.Rules{Position: 10, Arrival: event.Added})
 	}); n != 0 || !d.Replaced {
 		t.Errorf("%v allocations, decision %+v", n, d)
-	}
-}
-
-// TestFrameWithoutARevision: a frame of another object whose revision is unreadable may be older than what is known.
-func TestFrameWithoutARevision(t *testing.T) {
-	other := decide.Known{Object: decide.Other, RV: 10, Newest: 10}
-	for _, kind := range []decide.Kind{decide.State, decide.Gone} {
-		d := decide.Decide(other, decide.Seen{Kind: kind, Unreadable: true}, decide.Rules{Position: 10, Arrival: event.Added})
-		if d.Replaced {
-			t.Errorf("kind %d: %+v", kind, d)
-		}
 	}
 }

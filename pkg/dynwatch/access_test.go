@@ -1,53 +1,15 @@
 package dynwatch_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/informd/informd/pkg/dynwatch"
 )
-
-// output collects what is logged.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-// with returns the lines that have a part.
-func (o *output) with(part string) []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var found []string
-	for line := range strings.Lines(o.text.String()) {
-		if strings.Contains(line, part) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-// listen starts a manager whose log, debug included, is kept.
-func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *output) {
-	t.Helper()
-	out := &output{}
-	r := newRig(t, api)
-	r.logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r.begin(wanted...)
-	return r, out
-}
 
 // Of what is logged about permissions: the line for people, and the one for who
 // looks closer.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -45,9 +43,7 @@ func TestAuditOfAWholeStream(t *testing.T) {
 	r := live(t, api, things())
 	n, lists := len(r.log.all()), api.requestsWith("things?limit=500")
 	want := dynwatch.AuditResult{Target: "example.com/things", Revision: 104, Objects: 4}
-	if diff := cmp.Diff(want, r.auditNow()); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, r.auditNow())
 	s := r.manager.Targets()[0]
 	if s.Audits != 1 || s.Divergences != 0 || s.Audited.IsZero() || s.Watches != 1 || len(r.log.all()) != n {
 		t.Errorf("status %+v, events %q", s, r.since(n))
@@ -102,9 +98,7 @@ func TestAuditFindsWhatTheWatchLeftOut(t *testing.T) {
 					found = append(found, line)
 				}
 			}
-			if diff := cmp.Diff(c.want, sorted(found)); diff != "" {
-				t.Error(diff)
-			}
+			same(t, c.want, sorted(found))
 			checkStream(t, r.log.all(), api)
 			if s := r.manager.Targets()[0]; s.Audits != 2 || s.Divergences != 1 {
 				t.Errorf("status %+v", s)
@@ -123,9 +117,7 @@ func TestAuditAtTheEndOfALease(t *testing.T) {
 	r.eventually("two ends", func() bool { return r.manager.Targets()[0].Objects == 2 })
 	api.put("a", "next", "")
 	r.caughtUp()
-	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
+	r.wantAudit(1)
 	api.do(func() { api.left = nil })
 	r.eventually("the third end", func() bool { return r.manager.Targets()[0].Objects == 2 })
 	api.put("a", "later", "")
@@ -160,61 +152,42 @@ func TestAuditByItself(t *testing.T) {
 func TestAuditAmidWrites(t *testing.T) {
 	api := fourObjects(t)
 	r := live(t, api, things())
-	done := make(chan struct{})
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(200 * time.Microsecond):
-			}
-			name := string(rune('a' + i%10))
-			if i%3 == 0 {
-				api.del("a", name)
-			} else {
-				api.put("a", name, "")
-			}
-			if i%40 == 0 {
-				api.expire("a", "a", "b", "c", "d", "e")
-			}
+	stop := api.load(200*time.Microsecond, func(i int) {
+		name := string(rune('a' + i%10))
+		if i%3 == 0 {
+			api.del("a", name)
+		} else {
+			api.put("a", name, "")
 		}
-	}()
+		if i%40 == 0 {
+			api.expire("a", "a", "b", "c", "d", "e")
+		}
+	})
 	for range 30 {
 		r.wantAudit(0)
 	}
-	close(done)
-	<-written
+	stop()
 	r.caughtUp()
 	checkStream(t, r.log.all(), api)
 }
 
-// unemittable has the fake send an object as no JSON.
-func (f *fakeAPI) unemittable(name string) {
-	f.do(func() {
-		f.mangle = func(s string) string {
-			if strings.Contains(s, `"name":"`+name+`"`) {
-				return strings.Replace(s, `"spec":{"rev":`, `"spec":{"rev":x`, 1)
-			}
-			return s
-		}
-	})
-}
-
+// TestAuditSparesRejectedObjects: that no event has their state is no divergence, also for a process that has rejected
+// nothing. Once such an object can be emitted it counts again.
 func TestAuditSparesRejectedObjects(t *testing.T) {
 	api := fourObjects(t)
-	api.unemittable("same")
+	api.unemittable(`"name":"same"`)
 	r := live(t, api, things())
-	n := len(r.log.all())
-	for range 2 { // the second process has rejected nothing
-		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 4 {
-			t.Errorf("%+v, events %q", got, r.since(n))
-		}
-		r.stop(false)
-		r.begin(things())
-		r.caughtUp()
+	for range 2 {
+		r.wantAuditOf(4)
+		r.restart(false, things())
 	}
+	api.do(func() { api.mangle = nil })
+	api.put("a", "same", "")
+	r.caughtUp()
+	api.drop(`"same"`)
+	api.put("a", "same", "")
+	r.caughtUp()
+	r.wantAudit(1)
 }
 
 // Nothing tells an object without a UID from the one that was rejected before: no audit stores it again.
@@ -251,32 +224,16 @@ func TestAuditOfAWrongList(t *testing.T) {
 	}
 }
 
-// An object that was rejected once counts in audits again when it can be emitted.
-func TestAuditOfAnObjectThatWasRejected(t *testing.T) {
-	api := fourObjects(t)
-	api.unemittable("same")
-	r := live(t, api, things())
-	api.do(func() { api.mangle = nil })
-	api.put("a", "same", "")
-	r.caughtUp()
-	api.drop(`"same"`)
-	api.put("a", "same", "")
-	r.caughtUp()
-	r.wantAudit(1)
-}
-
 func TestAuditUnderASelector(t *testing.T) {
 	api := fourObjects(t)
-	wanted := selectingOn()
-	r := live(t, api, wanted)
+	r := live(t, api, selectingOn())
 	api.drop(`"DELETED"`)
 	n := len(r.log.all())
 	api.put("a", "changed", "no") // leaves
 	r.caughtUp()
 	r.wantAudit(1)
 	r.eventually("events", func() bool { return len(r.log.all()) >= n+2 })
-	want := []string{"gap (104,105] audit state", "left a/changed uid-1 105<101 replay"}
-	r.wantUnordered(n, want...)
+	r.wantUnordered(n, "gap (104,105] audit state", "left a/changed uid-1 105<101 replay")
 }
 
 func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
@@ -306,26 +263,17 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 	api := fourObjects(t)
 	r := live(t, api, things())
-	stale := 1
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if r.URL.Query().Get("limit") != "1" || stale == 0 {
-				return false
-			}
-			stale--
-			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"90"},"items":[]}`))
-			return true
-		}
+	heads := api.refuseTimes(1, func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }, func(w http.ResponseWriter) {
+		_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"90"},"items":[]}`))
 	})
 	n := len(r.log.all())
 	api.cut()
 	api.put("a", "same", "")
 	r.caughtUp()
 	r.wantEvents(n, "modified a/same uid-4 105<104")
-	if s := r.manager.Targets()[0]; s.Epoch != 0 || stale != 0 {
-		t.Errorf("status %+v, %d stale answers left", s, stale)
+	r.wantEpoch(0)
+	if heads.Load() == 0 {
+		t.Error("no answer was stale")
 	}
 }
 
@@ -341,27 +289,16 @@ func TestAuditsBesideBusyNamespaces(t *testing.T) {
 	r.caughtUp()
 	release := make(chan struct{})
 	var audits atomic.Int64
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if metadataOnly(r) && r.URL.Query().Get("watch") == "" && strings.HasSuffix(r.URL.Path, "/things") && r.URL.Query().Get("fieldSelector") == "" {
-				audits.Add(1)
-				select {
-				case <-release:
-				case <-r.Context().Done():
-				}
-			}
-			return false
+	api.before(comparison, func(r *http.Request, n int64) {
+		audits.Store(n)
+		select {
+		case <-release:
+		case <-r.Context().Done():
 		}
 	})
 	end := time.After(3 * time.Second)
-	label := "no"
-	for busy := true; busy; {
-		api.put("", "b", label)
-		if label == "no" {
-			label = "yes"
-		} else {
-			label = "no"
-		}
+	for i, busy := 0, true; busy; i++ {
+		api.put("", "b", []string{"no", "yes"}[i%2])
 		select {
 		case <-end:
 			busy = false
@@ -378,38 +315,22 @@ func TestAuditsBesideBusyNamespaces(t *testing.T) {
 // TestAuditOfAnExpiredPosition: what an audit is not sure about is compared at the position only. If etcd has compacted
 // that, the audit has no outcome, and nothing is announced.
 func TestAuditOfAnExpiredPosition(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "1")
-	r := start(t, api, filtered())
-	r.caughtUp()
+	api := newFakeAPI(t, "a/x 1")
+	r := live(t, api, filtered())
 	api.put("a", "x", "1") // held back
 	r.caughtUp()
-	r.stop(false)
-	r.begin(things())
-	r.caughtUp()
+	r.restart(false, things())
 	n := len(r.log.all())
 	lists := 0
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if !isExact(r) {
-				return false
-			}
-			api.mu.Lock()
+	api.keepRefusing(func(r *http.Request) bool {
+		if isExact(r) {
 			lists++
-			first := lists == 1
-			api.mu.Unlock()
-			if first {
-				return false // the audit
-			}
-			writeStatus(w, 410, "Expired", "The resourceVersion for the provided list is too old")
-			return true
 		}
-	})
+		return isExact(r) && lists > 1 // the first one is that of the audit
+	}, refusal(410, "Expired", "The resourceVersion for the provided list is too old"))
 	if got := r.auditNow(); got.Divergences != 0 || got.Err == nil {
 		t.Errorf("%+v", got)
 	}
 	r.caughtUp()
-	if got := r.since(n); len(got) > 0 {
-		t.Errorf("events %q", got)
-	}
+	r.wantEvents(n)
 }

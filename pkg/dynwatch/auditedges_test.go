@@ -10,17 +10,16 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// TestAuditFindsAWrongDeletion: a list lacked many objects rightly and one wrongly. Once lists are right, an audit finds
-// that one: what follows needs ids of a new epoch, as consumers have seen these, and its deletion.
+// TestAuditFindsAWrongDeletion: a list lacked many objects rightly and one wrongly, of which etcd confirms a part. Once lists
+// are right, an audit finds that one: what follows needs ids of a new epoch, as consumers have seen these, and its deletion.
 func TestAuditFindsAWrongDeletion(t *testing.T) {
 	const objects = 200
 	api := newFakeAPI(t)
-	for i := range objects {
-		api.put("a", fmt.Sprint("x", i), "")
-	}
+	api.putMany(objects, "")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = 0 }, things())
 	r.caughtUp()
 	api.hide("a/x1")
+	before := api.requestsWith("fieldSelector=metadata.name%3D")
 	r.lose(func(api *fakeAPI) {
 		for i := range objects {
 			if i != 1 {
@@ -29,6 +28,9 @@ func TestAuditFindsAWrongDeletion(t *testing.T) {
 		}
 	})
 	r.eventually("the deletions", func() bool { return r.manager.Targets()[0].Objects == 0 })
+	if n := api.requestsWith("fieldSelector=metadata.name%3D") - before; n == 0 || n > 40 {
+		t.Errorf("%d requests by name", n)
+	}
 	api.do(func() { api.lists = nil })
 	api.put("a", "y", "")
 	r.caughtUp()
@@ -68,24 +70,13 @@ func TestAuditWhileANamespaceLeaves(t *testing.T) {
 // TestKilledWhileAnAuditCompares: the list is wrong, and the process is killed before etcd has said so. The watch goes on.
 func TestKilledWhileAnAuditCompares(t *testing.T) {
 	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	api.hide("a/same")
 	compares := make(chan struct{})
-	lists := 0
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, request *http.Request) bool {
-			api.mu.Lock()
-			if comparison(request) {
-				lists++
-			}
-			blocks := comparison(request) && lists == 2
-			api.mu.Unlock()
-			if blocks {
-				close(compares)
-				<-request.Context().Done()
-			}
-			return false
+	api.before(comparison, func(r *http.Request, n int64) {
+		if n == 2 {
+			close(compares)
+			<-r.Context().Done()
 		}
 	})
 	go func() { _, _ = r.manager.Audit(t.Context()) }()
@@ -93,9 +84,7 @@ func TestKilledWhileAnAuditCompares(t *testing.T) {
 	r.stop(true)
 	r.begin(things())
 	r.within(5*time.Second, "live", func() bool { return r.manager.Targets()[0].State == dynwatch.Live })
-	if got := r.since(n); len(got) > 0 {
-		t.Errorf("events %q", got)
-	}
+	r.wantEvents(n)
 }
 
 // TestRollbackWithoutLookUps: etcd was restored, and look-ups by name keep failing.

@@ -3,12 +3,10 @@ package dynwatch_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -30,34 +28,21 @@ func textAnswer(code int, contentType, body string) answer {
 	}
 }
 
-// throughProxy puts a proxy before the fake API server: paths that it has an answer for do
-// not reach the API server while broken is set.
-func throughProxy(t *testing.T, api *fakeAPI, answers func(path string) answer) (broken func(bool)) {
-	t.Helper()
-	inner := api.server.Config.Handler
-	on := make(chan bool, 1)
-	on <- false
-	isOn := func() bool {
-		b := <-on
-		on <- b
-		return b
-	}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isOn() {
-			if a := answers(r.URL.Path); a != nil {
-				a(w, r)
-				return
+// behindProxy has a proxy before the fake API server: requests for paths that it has an answer for do not reach the API
+// server. It ends with nil.
+func (f *fakeAPI) behindProxy(answers func(path string) answer) {
+	f.do(func() {
+		f.proxy = func(w http.ResponseWriter, r *http.Request) bool {
+			if answers == nil {
+				return false
 			}
+			a := answers(r.URL.Path)
+			if a != nil {
+				a(w, r)
+			}
+			return a != nil
 		}
-		inner.ServeHTTP(w, r)
-	}))
-	old := api.server
-	api.server = proxy
-	t.Cleanup(func() {
-		api.cut()
-		old.Close()
 	})
-	return func(b bool) { <-on; on <- b }
 }
 
 // quietFor waits, and fails when an event follows the first n.
@@ -118,15 +103,13 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 				api.put("a", "x", "")
 				api.put("a", "y", "")
 			}
-			broken := throughProxy(t, api, func(path string) answer {
+			r, n := liveFrom(t, api, things())
+			api.behindProxy(func(path string) answer {
 				if c.paths(path) {
 					return c.answer
 				}
 				return nil
 			})
-			r := live(t, api, things())
-			n := len(r.log.all())
-			broken(true)
 			api.cut()
 			r.eventually("not live", func() bool { return r.manager.Targets()[0].State != dynwatch.Live })
 			r.quietFor(outage, n)
@@ -140,7 +123,7 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 				want = []string{"modified a/x uid-1 103<101", "deleted a/y uid-2 104<102", "added a/z uid-3 105"}
 			}
 			api.put("a", "z", "")
-			broken(false)
+			api.behindProxy(nil)
 			r.caughtUp()
 			r.wantEvents(n, want...)
 		})
@@ -153,15 +136,14 @@ func TestFirstListAfterA404(t *testing.T) {
 	api := newFakeAPI(t)
 	api.define()
 	api.put("a", "x", "")
-	broken := throughProxy(t, api, func(string) answer { return textAnswer(404, "text/plain", "404 page not found\n") })
-	broken(true)
+	api.behindProxy(func(string) answer { return textAnswer(404, "text/plain", "404 page not found\n") })
 	r := start(t, api, things())
 	r.state(dynwatch.Waiting)
 	r.quietFor(outage/2, 0)
 	if s := r.manager.Targets()[0]; s.Looked {
 		t.Errorf("a 404 counts as knowledge of the resource: %s", s.Reason)
 	}
-	broken(false)
+	api.behindProxy(nil)
 	r.caughtUp()
 	r.wantEvents(0, "snapshot a/x uid-1 101", "synced 101")
 }
@@ -253,8 +235,7 @@ func TestAggregatedResourceReturns(t *testing.T) {
 			if exists {
 				r.withdrawn = 100 * time.Millisecond
 			}
-			r.begin(things())
-			r.caughtUp()
+			r.goLive(things())
 			n := len(r.log.all())
 			if !exists {
 				api.remove(apiServices, "v1.example.com")
@@ -291,25 +272,22 @@ func TestOneOfTwoAPIServersLacksTheGroup(t *testing.T) {
 		}
 		return lacks
 	}
-	r := live(t, api, things())
-	n := len(r.log.all())
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if !lacking(r) {
-				return false
-			}
-			if r.URL.Path == "/apis" {
-				fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
-			} else {
-				writeStatus(w, 404, "NotFound", "no such group")
-			}
-			return true
+	r, n := liveFrom(t, api, things())
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !lacking(r) {
+			return false
 		}
+		if r.URL.Path == "/apis" {
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		} else {
+			writeStatus(w, 404, "NotFound", "no such group")
+		}
+		return true
 	})
 	api.cut()
 	r.quietFor(outage, n)
 	api.put("a", "x", "")
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	r.wantEvents(n, "modified a/x uid-1 102<101")
 }
@@ -324,8 +302,7 @@ func TestObjectsThatReturn(t *testing.T) {
 	}{"the same": {}, "the same over a restart": {restart: true}, "others": {others: true}, "others over a restart": {restart: true, others: true}} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x", "a/y")
-			r := live(t, api, things())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, things())
 			api.do(func() { api.served = false; api.generation++ })
 			r.gone(n, 3)
 			if c.restart {
@@ -419,7 +396,5 @@ func checkConsumer(t *testing.T, events []event.Event, api *fakeAPI) {
 			want[c.uid] = c.rev
 		}
 	}
-	if diff := cmp.Diff(want, has, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("the consumer's state (-want +got):\n%s", diff)
-	}
+	same(t, want, has, cmpopts.EquateEmpty())
 }

@@ -15,21 +15,18 @@ import (
 func TestBlockedList(t *testing.T) {
 	api := newFakeAPI(t, "a/x 1", "b/x 1")
 	wanted := inNamespaces("a", "b")
-	r := live(t, api, wanted)
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, wanted)
 	released := make(chan struct{})
 	defer close(released)
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if ofThings(r) && verbOf(r) == "list" && strings.Contains(r.URL.Path, "/namespaces/a/") {
-				select {
-				case <-released:
-				case <-r.Context().Done():
-				}
-				return true
+	api.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if ofThings(r) && verbOf(r) == "list" && strings.Contains(r.URL.Path, "/namespaces/a/") {
+			select {
+			case <-released:
+			case <-r.Context().Done():
 			}
-			return false
+			return true
 		}
+		return false
 	})
 	go func() { _, _ = r.manager.Resnapshot(t.Context(), "things") }()
 	arrives := func(what string, unchanged int) {
@@ -52,10 +49,4 @@ func TestBlockedList(t *testing.T) {
 	wanted.Namespaces = []string{"b"}
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	arrives("a change after the end of the target", 1)
-}
-
-func (f *fakeAPI) revisionNow() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.rev
 }

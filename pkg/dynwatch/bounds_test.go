@@ -3,7 +3,6 @@ package dynwatch_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -46,12 +45,7 @@ func TestBoundsAfterAnEditOfNamespaces(t *testing.T) {
 	} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
-				api := newFakeAPI(t)
-				for _, at := range []string{"a/x", "a/y", "b/z"} {
-					ns, name, _ := strings.Cut(at, "/")
-					api.put(ns, name, "")
-				}
-				r := live(t, api, c.before)
+				r := live(t, newFakeAPI(t, "a/x", "a/y", "b/z"), c.before)
 				if restarted {
 					r.stop(false)
 					r.begin(c.after)
@@ -67,8 +61,7 @@ func TestBoundsAfterAnEditOfNamespaces(t *testing.T) {
 				r.caughtUp()
 				r.stop(false)
 				n := len(r.log.all())
-				r.begin(c.after)
-				r.caughtUp()
+				r.goLive(c.after)
 				r.quietFor(200*time.Millisecond, n)
 			})
 		}

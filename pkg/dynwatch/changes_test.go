@@ -56,6 +56,14 @@ func paired(t *testing.T, events []event.Event) (alone []string) {
 	return alone
 }
 
+// wantPaired expects that all modified events say what has changed.
+func (r *rig) wantPaired() {
+	r.t.Helper()
+	if alone := paired(r.t, r.log.all()); len(alone) > 0 {
+		r.t.Errorf("without what has changed: %q of %q", alone, r.since(0))
+	}
+}
+
 func TestChanges(t *testing.T) {
 	api := newFakeAPI(t, "a/x 1", "a/y 1")
 	r := live(t, api, changing())
@@ -67,9 +75,7 @@ func TestChanges(t *testing.T) {
 	api.put("a", "y", "2") // another object
 	api.put("a", "y", "3")
 	r.caughtUp()
-	if alone := paired(t, r.log.all()); len(alone) > 0 {
-		t.Errorf("without what has changed: %q", alone)
-	}
+	r.wantPaired()
 	for _, e := range r.log.all() {
 		if e.Name == "x" && e.ResourceVersion == 103 {
 			want := `{"oldObject":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
@@ -139,29 +145,21 @@ func TestChangesFoundLater(t *testing.T) {
 			api.put("a", "x", "6")
 		})
 		r.gap(n)
-		if alone := paired(t, r.log.all()); len(alone) > 0 {
-			t.Errorf("without what has changed: %q", alone)
-		}
+		r.wantPaired()
 		if got := len(r.since(n)); got < 10 {
 			t.Errorf("%d events: %q", got, r.since(n))
 		}
 	})
 	t.Run("list", func(t *testing.T) {
 		api := newFakeAPI(t)
-		for i := range 150 {
-			api.put("a", fmt.Sprint("x", i), "1")
-		}
+		api.putMany(150, "1")
 		r := start(t, api, changing())
 		n := r.lose(func(api *fakeAPI) {
-			for i := range 150 {
-				api.put("a", fmt.Sprint("x", i), "2")
-			}
+			api.putMany(150, "2")
 			api.compact()
 		})
 		r.gap(n)
-		if alone := paired(t, r.log.all()); len(alone) > 0 {
-			t.Errorf("without what has changed: %q", alone)
-		}
+		r.wantPaired()
 	})
 	t.Run("rollback", func(t *testing.T) {
 		api := newFakeAPI(t, "a/x 1")
@@ -175,9 +173,7 @@ func TestChangesFoundLater(t *testing.T) {
 		api.do(func() { api.mute = false })
 		r.untilEpoch(1)
 		r.caughtUp()
-		if alone := paired(t, r.log.all()); len(alone) > 0 {
-			t.Errorf("without what has changed: %q", alone)
-		}
+		r.wantPaired()
 	})
 	for _, kill := range []bool{false, true} {
 		api := newFakeAPI(t, "a/x 1")
@@ -187,8 +183,7 @@ func TestChangesFoundLater(t *testing.T) {
 		r.stop(kill)
 		api.put("a", "x", "3")
 		api.put("a", "x", "4")
-		r.begin(changing())
-		r.caughtUp()
+		r.goLive(changing())
 		events := r.log.all()
 		if alone := paired(t, events); len(alone) > 0 || len(events) != 5 {
 			t.Errorf("after a restart (kill: %v): %q, without what has changed: %q", kill, lines(events), alone)
@@ -256,12 +251,8 @@ func TestAnnouncedAnewIsNoChange(t *testing.T) {
 	})
 	api.put("a", "x", "2")
 	r.caughtUp()
-	r.eventually("the change", func() bool {
-		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Modified })
-	})
-	if alone := paired(t, r.log.all()); len(alone) > 0 {
-		t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
-	}
+	r.until(0, event.Modified)
+	r.wantPaired()
 }
 
 // TestChangesOfMetadata: with mode metadata that is all that can change.

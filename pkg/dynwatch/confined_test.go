@@ -2,13 +2,10 @@ package dynwatch_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -16,17 +13,7 @@ import (
 // confine has the fake refuse every request for things that an authorizer does not permit,
 // access reviews included. It counts those that were refused.
 func (f *fakeAPI) confine(permits func(fieldSelector, labelSelector string) bool) (refused *atomic.Int64) {
-	refused = &atomic.Int64{}
 	f.do(func() {
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			q := r.URL.Query()
-			if !strings.HasSuffix(r.URL.Path, "/things") || permits(q.Get("fieldSelector"), q.Get("labelSelector")) {
-				return false
-			}
-			refused.Add(1)
-			writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot read it")
-			return true
-		}
 		f.review = func(w http.ResponseWriter, r *http.Request) {
 			var review struct {
 				Spec struct {
@@ -38,13 +25,14 @@ func (f *fakeAPI) confine(permits func(fieldSelector, labelSelector string) bool
 			}
 			err := json.NewDecoder(r.Body).Decode(&review)
 			a := review.Spec.ResourceAttributes
-			allowed := err == nil && permits(a.FieldSelector.RawSelector, a.LabelSelector.RawSelector) &&
-				a.Name == selectedName(a.FieldSelector.RawSelector)
-			w.WriteHeader(http.StatusCreated)
-			fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, allowed)
+			writeReview(w, err == nil && permits(a.FieldSelector.RawSelector, a.LabelSelector.RawSelector) &&
+				a.Name == selectedName(a.FieldSelector.RawSelector))
 		}
 	})
-	return refused
+	return f.refuseTimes(forEver, func(r *http.Request) bool {
+		q := r.URL.Query()
+		return ofThings(r) && !permits(q.Get("fieldSelector"), q.Get("labelSelector"))
+	}, refusal(403, "Forbidden", "things.example.com is forbidden: you cannot read it"))
 }
 
 // selectedName is the name that a request is for, as the API server finds it.
@@ -84,9 +72,7 @@ func (r *rig) checkUndisturbed(objects int) {
 	if missing := r.manager.Targets()[0].MissingVerbs; len(missing) > 0 {
 		r.t.Errorf("missing: %v", missing)
 	}
-	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != objects {
-		r.t.Errorf("audit: %+v", got)
-	}
+	r.wantAuditOf(objects)
 }
 
 // With credentials for one name, no request is for another one, in one namespace and in all.
@@ -97,8 +83,7 @@ func TestCredentialsForOneName(t *testing.T) {
 			refused := api.confine(onlyName("x"))
 			wanted := named("x")
 			wanted.Namespaces = namespaces
-			r := live(t, api, wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, wanted)
 			api.put("a", "x", "2")
 			api.put("a", "y", "2")
 			api.del("a", "x")
@@ -112,9 +97,7 @@ func TestCredentialsForOneName(t *testing.T) {
 				api.del("a", "x")
 			})
 			r.checkUndisturbed(0)
-			if diff := cmp.Diff([]string{"deleted a/x uid-3 107<106 replay"}, withoutGap(r.since(n))); diff != "" {
-				t.Errorf("events after the loss of history (-want +got):\n%s", diff)
-			}
+			same(t, []string{"deleted a/x uid-3 107<106 replay"}, withoutGap(r.since(n)))
 			if plan := planned(t, api, wanted); plan.State != dynwatch.Ready || len(plan.MissingVerbs) > 0 {
 				t.Errorf("plan: %+v", plan)
 			}
@@ -136,9 +119,7 @@ func TestWalkWithCredentialsForOneName(t *testing.T) {
 	})
 	r.eventually("the deletion", func() bool { return len(r.log.all()) >= n+3 })
 	r.checkUndisturbed(0)
-	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101 replay", "deleted a/x uid-1 103<102 replay"}, withoutGap(r.since(n))); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, []string{"modified a/x uid-1 102<101 replay", "deleted a/x uid-1 103<102 replay"}, withoutGap(r.since(n)))
 	if n := refused.Load(); n > 0 {
 		t.Errorf("%d requests were refused", n)
 	}
@@ -193,9 +174,7 @@ func TestCredentialsForALabel(t *testing.T) {
 			if name == "compacted history" {
 				want["a/new"] = "added" // as with every permission
 			}
-			if diff := cmp.Diff(want, ops); diff != "" {
-				t.Errorf("operations (-want +got):\n%s", diff)
-			}
+			same(t, want, ops)
 			if n := refused.Load(); n > tt.refused {
 				t.Errorf("%d requests were refused", n)
 			}
@@ -206,10 +185,6 @@ func TestCredentialsForALabel(t *testing.T) {
 // A refusal of everything, as of an API server that has just started, or of credentials that
 // were withdrawn, says nothing about an object.
 func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
-	isLook := func(r *http.Request) bool {
-		q := r.URL.Query()
-		return selectedName(q.Get("fieldSelector")) == "x" && q.Get("watch") == ""
-	}
 	for name, most := range map[string]int64{
 		"for a moment":    1,
 		"for two moments": 2,
@@ -217,18 +192,10 @@ func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x yes")
-			r := live(t, api, selectingOn())
-			n := len(r.log.all())
-			var looks atomic.Int64
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					if !isLook(r) || looks.Add(1) > most {
-						return false
-					}
-					writeStatus(w, 403, "Forbidden", "not now")
-					return true
-				}
-			})
+			r, n := liveFrom(t, api, selectingOn())
+			api.refuseTimes(most, func(r *http.Request) bool {
+				return selectedName(r.URL.Query().Get("fieldSelector")) == "x" && verbOf(r) == "list"
+			}, refusal(403, "Forbidden", "not now"))
 			api.del("a", "x")
 			r.caughtUp()
 			// After some time a list has the answer, whose events are replayed.
@@ -245,15 +212,11 @@ func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
 func TestNameIsEdited(t *testing.T) {
 	api := newFakeAPI(t, "a/x 1", "a/y 1")
 	api.confine(onlyName("x"))
-	r := live(t, api, named("x"))
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, named("x"))
 	r.stop(false)
 	api.confine(onlyName("y"))
-	r.begin(named("y"))
-	r.caughtUp()
-	if diff := cmp.Diff([]string{"snapshot a/y uid-2 102 replay"}, withoutGap(r.since(n))); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.goLive(named("y"))
+	same(t, []string{"snapshot a/y uid-2 102 replay"}, withoutGap(r.since(n)))
 	n = len(r.log.all())
 	api.del("a", "y")
 	r.checkUndisturbed(0)

@@ -86,14 +86,12 @@ func TestKilledAfterALateDeletion(t *testing.T) {
 	for _, name := range []string{"x", "y", "z"} {
 		api.put("a", name, "")
 	}
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	send(frameOf("DELETED", "x", "uid-1", 101))
 	r.eventually("the deletion", func() bool { return len(r.since(n)) == 1 })
 	r.stop(true)
 	n = len(r.log.all())
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	send(frameOf("ADDED", "more", "uid-more", 300))
 	r.eventually("the next event", func() bool { return len(r.since(n)) > 0 })
 	r.wantEvents(n, "added a/more uid-more 300")

@@ -15,16 +15,10 @@ import (
 // TestRandomNamespaces lets the labels of Namespaces flip, and Namespaces come and
 // go, while the things in them change, with and without faults, and holds the stream
 // to what a consumer may rely on.
-func TestRandomNamespaces(t *testing.T) {
-	s := newSeed(t)
-	for round := range uint64(8) {
-		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			randomNamespaces(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%4 >= 2)
-		})
-	}
-}
+func TestRandomNamespaces(t *testing.T) { rounds(t, 8, randomNamespaces) }
 
-func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
+func randomNamespaces(t *testing.T, rnd *rand.Rand, round uint64) {
+	faulty, selecting := round%2 == 1, round%4 >= 2
 	api := newFakeAPI(t)
 	wanted := labelled()
 	if selecting {
@@ -40,7 +34,7 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 		api.cut, api.forget, r.caughtUpIfNotMute,
 		func() { api.do(func() { api.mute = !api.mute }) },
 		func() { refuseSome(api, rnd.IntN(4)) },
-		func() { api.refuseNamespaces([]int{403, 410, 503}[rnd.IntN(3)], rnd.IntN(8)) },
+		func() { api.refuseNamespaces([]int{403, 410, 503}[rnd.IntN(3)], rnd.Int64N(8)) },
 		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },
 		func() { r.stop(true); r.begin(wanted) },
 	}
@@ -76,9 +70,7 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 		t.Errorf("neither announced nor in a gap:\n%s", strings.Join(faults, "\n"))
 	}
 	r.wantAudit(0)
-	if t.Failed() {
-		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
-	}
+	r.logsEvents()
 }
 
 // lost says which states are neither in a stream nor in a gap, of the things in

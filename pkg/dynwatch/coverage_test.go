@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -53,11 +51,10 @@ func TestGlobsMakeOneFilteredTarget(t *testing.T) {
 	api.del("team-b", "x")
 	api.del("team-x", "x")
 	r.caughtUp()
-	want := []string{
+	r.wantThings(0,
 		"snapshot team-a/x 101", "snapshot team-b/x 104",
 		"modified team-a/x 106", "added team-new/x 108", "deleted team-b/x 109",
-	}
-	r.wantThings(0, want...)
+	)
 	if n := api.requestsWith("/namespaces/") - api.requestsWith("/namespaces/kube-system"); n != 0 {
 		t.Errorf("%d requests for one namespace", n)
 	}
@@ -71,23 +68,17 @@ func TestGlobsMakeOneFilteredTarget(t *testing.T) {
 func TestReconcileOfAFilteredTarget(t *testing.T) {
 	api := newFakeAPI(t, "team-a/x", "shop/x")
 	r := live(t, api, teams())
-	api.do(func() { api.mute = true })
-	api.put("shop", "y", "")
-	api.put("team-a", "y", "")
-	api.del("team-a", "x")
-	api.put("team-x", "z", "")
-	api.do(func() {
-		api.mangle = func(s string) string { return strings.ReplaceAll(s, `"name":"z"`, `"name":"z","uid":""`) }
+	r.lose(func(api *fakeAPI) {
+		api.put("shop", "y", "")
+		api.put("team-a", "y", "")
+		api.del("team-a", "x")
+		api.put("team-x", "z", "")
+		api.do(func() {
+			api.mangle = func(s string) string { return strings.ReplaceAll(s, `"name":"z"`, `"name":"z","uid":""`) }
+		})
 	})
-	api.forget()
-	api.do(func() { api.mute = false })
 	r.caughtUp()
-	got := thingLines(r.log.all())
-	slices.Sort(got) // objects have no order
-	want := []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}, sorted(thingLines(r.log.all())))
 	if len(r.log.rejected) != 0 {
 		t.Errorf("rejected %+v", r.log.rejected)
 	}
@@ -124,9 +115,7 @@ func TestScopes(t *testing.T) {
 			for _, s := range r.manager.Targets() {
 				got = append(got, s.Name)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("targets (-want +got):\n%s", diff)
-			}
+			same(t, tt.want, got)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
@@ -217,9 +206,7 @@ func TestNamespacesTurn(t *testing.T) {
 		return all
 	}
 	want := []string{"uid-5:105 1", "uid-5:105:left:117 2", "uid-5:118:entered:121 3", "uid-5:123 4", "uid-5:131 5"}
-	if diff := cmp.Diff(want, ids("team-a/one")); diff != "" {
-		t.Errorf("ids (-want +got):\n%s", diff)
-	}
+	same(t, want, ids("team-a/one"))
 	r.wantAudit(0)
 	left := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Op != event.Left })
 	if !strings.Contains(string(left[0].Data), `"rev":105`) {
@@ -231,11 +218,10 @@ func TestNamespacesTurn(t *testing.T) {
 // before what is left of it leaves.
 func TestDepartureWaitsForTheStream(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/two", "team-a/three")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, labelled())
 	api.do(func() {
 		// The watch of the things is slower than that of the Namespaces.
-		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
+		api.slow = notOfNamespaces
 	})
 	api.put("team-a", "one", "")
 	api.put("team-a", "brief", "")
@@ -246,11 +232,10 @@ func TestDepartureWaitsForTheStream(t *testing.T) {
 	api.put("team-a", "one", "")
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
-	want := []string{
+	r.wantThings(n,
 		"left team-a/three 104", "modified team-a/one 105", "added team-a/brief 106", "deleted team-a/brief 107",
 		"deleted team-a/two 108", "left team-a/one 105",
-	}
-	r.wantThings(n, want...)
+	)
 }
 
 func TestNamespacesThatMayNotBeListed(t *testing.T) {
@@ -260,7 +245,7 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces are unreadable: list: ") {
 		t.Errorf("reason %q", s.Reason)
 	}
-	api.admitNamespaces()
+	api.admit()
 	r.caughtUp()
 	r.wantThings(0, "snapshot team-a/one 102")
 }
@@ -268,14 +253,7 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 func TestWaitingForNamespaces(t *testing.T) {
 	api := newFakeAPI(t)
 	release := make(chan struct{})
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == namespacesPath {
-				<-release
-			}
-			return false
-		}
-	})
+	api.before(ofNamespaces, func(*http.Request, int64) { <-release })
 	r := start(t, api, labelled())
 	if s := r.state(dynwatch.Syncing); s.Reason != "waiting for the first list of namespaces" {
 		t.Errorf("reason %q", s.Reason)
@@ -288,11 +266,9 @@ func TestWaitingForNamespaces(t *testing.T) {
 // one when there is need again.
 func TestOneWatchOfNamespaces(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes")
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			r.URL.Path = strings.Replace(r.URL.Path, "/other.com", "/example.com", 1)
-			return false
-		}
+	api.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		r.URL.Path = strings.Replace(r.URL.Path, "/other.com", "/example.com", 1)
+		return false
 	})
 	r := live(t, api, teams())
 	watches := func() int { return api.requestsWith(namespacesPath + "?allowWatchBookmarks") }
@@ -361,17 +337,13 @@ func TestNamespacesTurnDuringDowntime(t *testing.T) {
 			got := thingLines(r.log.all()[n:])
 			slices.Sort(got)
 			want := []string{"deleted team-c/one 110", "entered team-b/one 104", "left team-a/one 102", "modified team-c/one 109"}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			same(t, want, got)
 			if gaps := r.gapsSince(n); !slices.Equal(gaps, []string{"selection state"}) {
 				t.Errorf("gaps %q:\n%s", gaps, strings.Join(r.since(n), "\n"))
 			}
 			r.settled()
 			n = len(r.log.all())
-			r.stop(kill)
-			r.begin(labelled())
-			r.caughtUp()
+			r.restart(kill, labelled())
 			r.wantEvents(n)
 		})
 	}
@@ -399,9 +371,8 @@ func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
 // etcd has forgotten the revision of the position: what there is now enters, with a gap.
 func TestArrivalAfterCompaction(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = notOfNamespaces })
 	api.put("team-a", "two", "")
 	api.put("team-a", "one", "")
 	api.del("team-a", "two")
@@ -421,25 +392,16 @@ func TestArrivalAfterCompaction(t *testing.T) {
 func TestArrivalThatExpires(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
 	r := live(t, api, labelled())
-	refused := 0
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if !strings.Contains(r.URL.Path, "/namespaces/team-a/") || refused == 3 {
-				return false
-			}
-			refused++
-			writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
-			return true
-		}
-	})
+	api.refuseTimes(3, func(r *http.Request) bool {
+		return strings.Contains(r.URL.Path, "/namespaces/team-a/")
+	}, refusal(410, "Expired", "The provided continue parameter is too old"))
 	n := len(r.log.all())
 	api.put("", "team-a", "yes")
-	r.eventually("entered", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
+	r.until(n, event.Entered)
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"entered team-a/one 102"}, thingLines(r.log.all()[n:])); diff != "" || count(r.log.all()[n:], event.Gap) > 1 {
-		t.Errorf("events (-want +got):\n%s\n%q", diff, r.since(n))
+	r.wantThings(n, "entered team-a/one 102")
+	if gaps := count(r.log.all()[n:], event.Gap); gaps > 1 {
+		t.Errorf("%d gaps: %q", gaps, r.since(n))
 	}
 }
 
@@ -462,14 +424,8 @@ func TestNamespacesAfterARollback(t *testing.T) {
 
 func TestNamespacesOfAClusterScopedResource(t *testing.T) {
 	api := newFakeAPI(t)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != "/apis/example.com/v1" {
-				return false
-			}
-			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","kind":"Thing","verbs":["list","watch"]}]}`)
-			return true
-		}
+	api.keepRefusing(func(r *http.Request) bool { return r.URL.Path == "/apis/example.com/v1" }, func(w http.ResponseWriter) {
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","kind":"Thing","verbs":["list","watch"]}]}`)
 	})
 	r := start(t, api, labelled())
 	want := "cannot be watched: the resource is cluster-scoped; remove namespaces, excludeNamespaces and namespaceSelector from its entry"
@@ -482,8 +438,7 @@ func TestNamespacesOfAClusterScopedResource(t *testing.T) {
 // falls out.
 func TestOtherNamespaceSelector(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/one", "team-b/one")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, labelled())
 	wanted := labelled()
 	wanted.NamespaceSelector = "on=no"
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
@@ -510,20 +465,18 @@ func TestUnreadableNamespace(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "team-a/broken", "team-a/gone")
-			r := live(t, api, c.wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, c.wanted)
 			broken := func(s string) string {
 				if strings.Contains(s, `"name":"broken"`) {
 					return `{"apiVersion":"example.com/v1","kind":"Thing","metadata":` + c.metadata + `}`
 				}
 				return s
 			}
-			api.do(func() { api.mute = true })
-			api.del("team-a", "gone")
-			api.put("team-a", "new", "")
-			api.do(func() { api.mangle = broken })
-			api.forget()
-			api.do(func() { api.mute = false })
+			r.lose(func(api *fakeAPI) {
+				api.del("team-a", "gone")
+				api.put("team-a", "new", "")
+				api.do(func() { api.mangle = broken })
+			})
 			r.eventually("the target says what is wrong", func() bool {
 				s := r.manager.Targets()[0]
 				return s.State != dynwatch.Live && s.Reason != "" || len(r.log.all()) > n

@@ -103,7 +103,7 @@ func TestBracketsBeforeTheFirstList(t *testing.T) {
 			t.Errorf("%s: %v", state, err)
 		}
 	}
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	if _, err := r.manager.Brackets("things"); err != nil {
 		t.Error(err)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -56,9 +54,8 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 	for range 3 {
 		r.stop(kill)
 		happens(api)
-		r.begin(wanted)
-		r.caughtUp()
-		api.do(func() { api.refuse = nil })
+		r.goLive(wanted)
+		api.admit()
 		r.eventually("an audit without divergences", func() bool {
 			got := r.auditNow()
 			if got.Divergences != 0 {
@@ -102,12 +99,9 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 			api.del("a", "ends")
 			api.del("a", "dropped-2")
 			tt.forget(api)
-			r.begin(wanted)
-			r.caughtUp()
+			r.goLive(wanted)
 			r.eventually("the events", func() bool { return len(thingLines(r.log.all()[n:])) >= len(tt.want) })
-			if diff := cmp.Diff(sorted(tt.want), sorted(thingLines(r.log.all()[n:]))); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			same(t, sorted(tt.want), sorted(thingLines(r.log.all()[n:])))
 			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 1 {
 				t.Errorf("audit: %+v", got)
 			}
@@ -189,8 +183,7 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 		api.compact()
 	}
 	for range 2 {
-		r.begin(wanted)
-		r.caughtUp()
+		r.goLive(wanted)
 		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 3 || r.manager.Targets()[0].Objects != 3 {
 			t.Errorf("audit: %+v", got)
 		}
@@ -199,21 +192,16 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 	told := func() []string {
 		return slices.DeleteFunc(thingLines(r.log.all()[n:]), func(line string) bool { return strings.HasPrefix(line, "deleted team-b/two ") })
 	}
-	if diff := cmp.Diff([]string{fmt.Sprintf("modified team-a/one %d", changed)}, told()); diff != "" {
-		t.Errorf("events after the edit (-want +got):\n%s", diff)
-	}
+	same(t, []string{fmt.Sprintf("modified team-a/one %d", changed)}, told())
 	n = len(r.log.all())
-	r.begin(before)
-	r.caughtUp()
+	r.goLive(before)
 	announced := map[string]event.Op{}
 	for _, e := range r.log.all()[n:] {
 		if !e.Op.Control() {
 			announced[e.Namespace+"/"+e.Name] = e.Op
 		}
 	}
-	if diff := cmp.Diff(map[string]event.Op{"team-b/one": event.Snapshot, "team-b/three": event.Snapshot}, announced); diff != "" {
-		t.Errorf("events after the edit back (-want +got):\n%s", diff)
-	}
+	same(t, map[string]event.Op{"team-b/one": event.Snapshot, "team-b/three": event.Snapshot}, announced)
 	r.stop(false)
 	return killed
 }
@@ -223,29 +211,24 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 func TestEditWhileEtcdCompacts(t *testing.T) {
 	api := newFakeAPI(t, "a/excluded no", "a/ends no", "a/stays yes")
 	wanted := things()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, wanted)
 	asked := 0
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if q := r.URL.Query(); strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") && q.Get("resourceVersion") != "" && q.Get("labelSelector") == "" {
-				if asked++; asked == 1 {
-					api.del("a", "ends")
-				}
-				api.put("", "other", "")
-				api.compact()
+	api.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if q := r.URL.Query(); strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") && q.Get("resourceVersion") != "" && q.Get("labelSelector") == "" {
+			if asked++; asked == 1 {
+				api.del("a", "ends")
 			}
-			return false
+			api.put("", "other", "")
+			api.compact()
 		}
+		return false
 	})
 	wanted.LabelSelector = "on=yes"
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
 	r.eventually("one object", func() bool { return r.manager.Targets()[0].Objects == 1 })
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
-	r.stop(false)
-	r.begin(wanted)
-	r.caughtUp()
+	r.restart(false, wanted)
 	if s := r.manager.Targets()[0]; s.Objects != 1 || asked == 0 {
 		t.Errorf("%d objects, asked %d times", s.Objects, asked)
 	}

@@ -18,8 +18,7 @@ func TestDue(t *testing.T) {
 	begin := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	dues := func(step time.Duration) (all []string) {
 		api := newFakeAPI(t, "a/one")
-		r := start(t, api, wanted)
-		r.allLive()
+		r := live(t, api, wanted)
 		runs := map[uint64]bool{}
 		for at := begin; at.Before(begin.Add(24 * time.Hour)); at = at.Add(step) {
 			for _, one := range r.manager.Due(at, at.Add(step)) {
@@ -51,14 +50,5 @@ func TestDueNever(t *testing.T) {
 	must(t, r.manager.Apply([]dynwatch.Resource{things(), none}))
 	if due := r.manager.Due(time.Unix(0, 0), time.Now()); len(due) > 0 {
 		t.Errorf("due: %v", due)
-	}
-}
-
-func TestResnapshotEveryIsAtLeastAMinute(t *testing.T) {
-	r := start(t, newFakeAPI(t))
-	wanted := things()
-	wanted.ResnapshotEvery = 59 * time.Second
-	if err := r.manager.Check([]dynwatch.Resource{wanted}); err == nil || !strings.Contains(err.Error(), "at least 1m") {
-		t.Errorf("error %v", err)
 	}
 }

@@ -46,15 +46,7 @@ func TestSinkFilters(t *testing.T) {
 	if want := []int{0, 1, 0}; !slices.Equal(told, want) {
 		t.Errorf("unchanged are %v, want %v", told, want)
 	}
-	api.do(func() { // a list that hangs would hold up the watch
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := ofThings(r) && verbOf(r) == "list"
-			if refused {
-				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
-			}
-			return refused
-		}
-	})
+	api.keepRefusing(func(r *http.Request) bool { return ofThings(r) && verbOf(r) == "list" }, answers()["500"]) // one that hangs would hold up the watch
 	done := make(chan error)
 	go func() {
 		_, err := r.manager.Resnapshot(t.Context(), "things")
@@ -63,7 +55,7 @@ func TestSinkFilters(t *testing.T) {
 	r.eventually("the beginning", func() bool { return count(r.log.all(), event.Begin) == 1 })
 	api.put("a", "x", "2")
 	r.eventually("a change meanwhile", func() bool { return count(r.log.all(), event.Modified) == 3 })
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	must(t, <-done)
 	again := false
 	for _, e := range r.log.all()[4:] {
@@ -77,16 +69,10 @@ func TestSinkFilters(t *testing.T) {
 // TestRandomFilters lets things change, with restarts and lost history, and holds the
 // stream to what a change filter promises: every modified event has another label than the event
 // before, and the last label always comes.
-func TestRandomFilters(t *testing.T) {
-	s := newSeed(t)
-	for round := range uint64(6) {
-		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			randomlyFiltered(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%3 == 2)
-		})
-	}
-}
+func TestRandomFilters(t *testing.T) { rounds(t, 6, randomlyFiltered) }
 
-func randomlyFiltered(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
+func randomlyFiltered(t *testing.T, rnd *rand.Rand, round uint64) {
+	faulty, selecting := round%2 == 1, round%3 == 2
 	api := newFakeAPI(t)
 	wanted := filtered()
 	if selecting {
@@ -124,10 +110,7 @@ func randomlyFiltered(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 		}
 	}
 	r.caughtUp()
-	results, err := r.manager.Audit(t.Context())
-	if err != nil || results[0].Err != nil || results[0].Divergences != 0 {
-		t.Errorf("audit: %+v, %v", results, err)
-	}
+	r.wantAudit(0)
 	last := make(map[string]event.Event) // by uid
 	for _, e := range r.log.all() {
 		if e.Op.Control() {

@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch"
-	"github.com/informd/informd/pkg/event"
 )
-
-func ofThings(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/things") }
 
 // endWatches has watches of things end as end has them, which answers one.
 func endWatches(api *fakeAPI, end func(w http.ResponseWriter, r *http.Request)) {
@@ -50,8 +46,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 			api := fourObjects(t)
 			r := newRig(t, api)
 			r.hasty = true
-			r.begin(things())
-			r.caughtUp()
+			r.goLive(things())
 			endWatches(api, end)
 			for i, restart := range []bool{false, true} {
 				n := len(r.log.all())
@@ -64,9 +59,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 				if restart {
 					r.begin(things())
 				}
-				r.eventually("a gap", func() bool {
-					return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "behind" })
-				})
+				r.untilGap(n, "behind")
 				r.consistent()
 				if got := r.since(n); len(got) != 3 {
 					t.Errorf("a deletion, a new object and a gap are missing: %q", got)
@@ -76,7 +69,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 				t.Errorf("status %+v", s)
 			}
 			r.state(dynwatch.Stale)
-			api.do(func() { api.refuse = nil })
+			api.admit()
 			api.put("a", "last", "yes")
 			r.consistent()
 			r.caughtUp()
@@ -141,8 +134,7 @@ func comparison(r *http.Request) bool {
 // happened. What a list shows a moment earlier than the watch is no gap.
 func TestWatchesThatEndSoonLoseNothing(t *testing.T) {
 	api := fourObjects(t)
-	r := liveHasty(t, api, things())
-	n := len(r.log.all())
+	r, n := liveHastyFrom(t, api, things())
 	endWatches(api, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -162,8 +154,7 @@ func TestWatchesThatEndSoonLoseNothing(t *testing.T) {
 	})
 	r.eventually("three comparisons", func() bool { return compared.Load() >= 3 })
 	r.consistent()
-	want := []string{"added a/new uid-5 106", "modified a/new uid-5 108<106", "modified a/new uid-5 110<108"}
-	r.wantEvents(n, want...)
+	r.wantEvents(n, "added a/new uid-5 106", "modified a/new uid-5 108<106", "modified a/new uid-5 110<108")
 }
 
 // withoutBookmarks leaves bookmarks out.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -34,12 +32,24 @@ func everything(excluded ...string) dynwatch.Resource {
 	return dynwatch.Resource{Group: "*", Resource: "*", ExcludeResources: excluded}
 }
 
-// startWild starts targets on a fake with several groups.
-func startWild(t *testing.T, groups []fakeGroup, wanted ...dynwatch.Resource) *rig {
+// newWildAPI is a fake with several groups, and startWild starts targets on one.
+func newWildAPI(t *testing.T, groups ...fakeGroup) *fakeAPI {
 	t.Helper()
 	api := newFakeAPI(t)
 	api.serveAll(groups...)
-	return startDefined(t, api, wanted...)
+	return api
+}
+
+func startWild(t *testing.T, groups []fakeGroup, wanted ...dynwatch.Resource) *rig {
+	t.Helper()
+	return startDefined(t, newWildAPI(t, groups...), wanted...)
+}
+
+// withToys are the usual groups up to example.com, which has others than things.
+func withToys(others ...fakeResource) []fakeGroup {
+	groups := usual()
+	groups[3] = group("example.com", append([]fakeResource{resource("toys", "Toy")}, others...)...)
+	return groups[:4]
 }
 
 // names are those of the targets.
@@ -97,8 +107,7 @@ func TestWildcardMatches(t *testing.T) {
 	} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, plain discovery %t", name, plain), func(t *testing.T) {
-				api := newFakeAPI(t)
-				api.serveAll(usual()...)
+				api := newWildAPI(t, usual()...)
 				api.do(func() { api.groups.plain = plain })
 				want := slices.Clone(c.want)
 				if name == "namespaces leave out the others" {
@@ -134,30 +143,10 @@ func TestFirstWildcardWins(t *testing.T) {
 	}
 }
 
-func TestInvalidWildcards(t *testing.T) {
-	r := start(t, newFakeAPI(t))
-	for want, one := range map[string]dynwatch.Resource{
-		"a wildcard has no version":  {Group: "*", Resource: "*", Version: "v1"},
-		"need a wildcard":            {Group: "apps", Resource: "deployments", ExcludeResources: []string{"x"}},
-		"syntax error in pattern":    {Group: "[", Resource: "*"},
-		`pattern "[]x": syntax erro`: {Group: "*", Resource: "*", ExcludeResources: []string{"[]x"}},
-	} {
-		if err := r.manager.Check([]dynwatch.Resource{one}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: error %v, want %q in it", one, err, want)
-		}
-	}
-	if err := r.manager.Check([]dynwatch.Resource{everything(), everything("x")}); err == nil || !strings.Contains(err.Error(), "listed twice") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // What comes later starts, what goes ends once its deletions are out, and what has
 // an entry of its own, or nothing to do with it, is not touched.
 func TestWildcardFollowsWhatIsServed(t *testing.T) {
-	api := newFakeAPI(t)
-	groups := usual()
-	groups[3] = group("example.com", resource("toys", "Toy"))
-	api.serveAll(groups[:4]...)
+	api := newWildAPI(t, withToys()...)
 	own := dynwatch.Resource{Resource: "pods"}
 	r := startDefined(t, api, own, dynwatch.Resource{Group: "*", Resource: "t*"})
 	r.targets("core/pods", "example.com/toys")
@@ -174,9 +163,7 @@ func TestWildcardFollowsWhatIsServed(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff([]string{"added a/x uid-1 101", "added a/y uid-2 102"}, ours()); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{"added a/x uid-1 101", "added a/y uid-2 102"}, ours())
 	api.uninstall("example.com", "things")
 	r.eventually("deleted", func() bool { return len(ours()) == 4 })
 	api.cut()
@@ -200,10 +187,7 @@ func TestWildcardFollowsWhatIsServed(t *testing.T) {
 func TestWildcardOverARestart(t *testing.T) {
 	for name, kill := range map[string]bool{"stop": false, "kill": true} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			groups := usual()
-			groups[3] = group("example.com", resource("toys", "Toy"))
-			api.serveAll(groups[:4]...)
+			api := newWildAPI(t, withToys()...)
 			r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "*"})
 			r.targets("example.com/toys")
 			r.stop(kill)
@@ -229,8 +213,7 @@ func TestWildcardOverARestart(t *testing.T) {
 
 // What exists at the first look is snapshot.
 func TestWildcardSnapshot(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.put("a", "x", "")
 	api.do(func() { api.groups.down["example.com"] = true })
 	r := startDefined(t, api, everything("s*"))
@@ -251,8 +234,7 @@ func TestWildcardAndErrors(t *testing.T) {
 			"discovery broken": func(g *fakeGroups) { g.broken = true },
 		} {
 			t.Run(fmt.Sprintf("%s, plain %t", name, plain), func(t *testing.T) {
-				api := newFakeAPI(t)
-				api.serveAll(usual()...)
+				api := newWildAPI(t, usual()...)
 				api.do(func() { api.groups.plain = plain })
 				r := startDefined(t, api, everything())
 				r.eventually("expanded", func() bool { return len(r.names()) == 10 })
@@ -300,36 +282,24 @@ func TestDiscoveryIsRarelyReadWhole(t *testing.T) {
 }
 
 // An API server that has just started lists no custom resources for a moment, long after the last change of a
-// definition: who reads then asks again, although nothing tells of a change.
+// definition: who reads then asks again, although nothing tells of a change. It is also asked once a wildcard is applied that
+// matches what the catalog lacks.
 func TestDiscoveryBehindTheDefinitions(t *testing.T) {
-	api := newFakeAPI(t)
-	groups := usual()
-	api.serveAll(slices.Delete(groups, 3, 4)...) // the group of things
-	r := startDefined(t, api, everything())
-	r.eventually("expanded", r.manager.Expanded)
-	r.idle()
-	r.idle()
-	api.do(func() {
-		api.groups.groups = append(api.groups.groups, group("example.com", resource("things", "Thing")))
-	})
-	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
-}
-
-// TestWildcardBehindTheDefinitions: a catalog that lacks what only a wildcard that is applied later matches is read
-// again then.
-func TestWildcardBehindTheDefinitions(t *testing.T) {
-	api := newFakeAPI(t)
-	groups := usual()
-	api.serveAll(slices.Delete(groups, 3, 4)...) // the group of things
-	r := startDefined(t, api, dynwatch.Resource{Group: "apps", Resource: "*"})
-	r.eventually("expanded", r.manager.Expanded)
-	r.idle()
-	r.idle()
-	api.do(func() {
-		api.groups.groups = append(api.groups.groups, group("example.com", resource("things", "Thing")))
-	})
-	must(t, r.manager.Apply([]dynwatch.Resource{everything()}))
-	r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
+	for name, first := range map[string]dynwatch.Resource{"watched": everything(), "applied later": {Group: "apps", Resource: "*"}} {
+		t.Run(name, func(t *testing.T) {
+			r := startWild(t, slices.Delete(usual(), 3, 4), first) // without the group of things
+			r.eventually("expanded", r.manager.Expanded)
+			r.idle()
+			r.idle()
+			r.api.do(func() {
+				r.api.groups.groups = append(r.api.groups.groups, group("example.com", resource("things", "Thing")))
+			})
+			if name == "applied later" {
+				must(t, r.manager.Apply([]dynwatch.Resource{everything()}))
+			}
+			r.eventually("it is watched", func() bool { return slices.Contains(r.names(), "example.com/things") })
+		})
+	}
 }
 
 // Where all groups come in one document, those of single versions are not read.
@@ -353,8 +323,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 
 // Without permission to watch definitions it is asked now and then.
 func TestWildcardWithoutDefinitions(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.define()
 	api.do(func() { api.definitions.code = 403 })
 	r := start(t, api, everything())
@@ -365,8 +334,7 @@ func TestWildcardWithoutDefinitions(t *testing.T) {
 
 // A wildcard shows as a target until it has one.
 func TestWildcardIsShown(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.do(func() { api.groups.broken = true })
 	r := startDefined(t, api, dynwatch.Resource{Group: "*.example.com", Resource: "x*"})
 	if s := r.state(dynwatch.Degraded); s.Name != "*.example.com/x*" || s.Looked || !strings.Contains(s.Reason, "unable to handle") {
@@ -382,8 +350,7 @@ func TestWildcardIsShown(t *testing.T) {
 
 // The targets do not count as complete before every wildcard is expanded.
 func TestExpanded(t *testing.T) {
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.do(func() { api.groups.broken = true })
 	api.define()
 	r := start(t, api)
@@ -439,10 +406,7 @@ func TestWildcardsAreApplied(t *testing.T) {
 // TestWildcardOfALostJournal: a journal that has lost events still knows which resources a wildcard
 // has. One that was removed meanwhile ends with the deletions of the objects that are known.
 func TestWildcardOfALostJournal(t *testing.T) {
-	api := newFakeAPI(t)
-	groups := usual()
-	groups[3] = group("example.com", resource("toys", "Toy"), resource("things", "Thing"))
-	api.serveAll(groups[:4]...)
+	api := newWildAPI(t, withToys(resource("things", "Thing"))...)
 	api.put("a", "x", "")
 	r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "*"})
 	r.targets("example.com/things", "example.com/toys")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,8 +52,8 @@ type fakeAPI struct {
 	// review answers questions about that instead of the API.
 	denied map[string]bool
 	review func(w http.ResponseWriter, r *http.Request)
-	// refuse answers a request instead of the API, if it returns true.
-	refuse func(w http.ResponseWriter, r *http.Request) bool
+	// refuse answers a request instead of the API, if it returns true, and proxy also one for definitions.
+	refuse, proxy func(w http.ResponseWriter, r *http.Request) bool
 	// mangle changes a frame or an item on its way out.
 	mangle func(string) string
 	// left says which frames no watch brings.
@@ -159,6 +160,36 @@ func (f *fakeAPI) del(ns, name string) {
 	})
 }
 
+// putTimes changes an object so many times, putMany creates or changes a/x0, a/x1 and so on.
+func (f *fakeAPI) putTimes(times int, ns, name, label string) {
+	for range times {
+		f.put(ns, name, label)
+	}
+}
+
+func (f *fakeAPI) putMany(objects int, label string) {
+	for i := range objects {
+		f.put("a", fmt.Sprint("x", i), label)
+	}
+}
+
+// load writes in the background, every so often, until stop is called.
+func (f *fakeAPI) load(every time.Duration, write func(i int)) (stop func()) {
+	ended := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-ended:
+				return
+			case <-time.After(every):
+				write(i)
+			}
+		}
+	})
+	return func() { close(ended); writing.Wait() }
+}
+
 // expire deletes objects at one revision, as the end of an etcd lease does.
 func (f *fakeAPI) expire(ns string, names ...string) {
 	f.do(func() {
@@ -223,6 +254,12 @@ func (f *fakeAPI) changes() []change {
 	return slices.Clone(f.history)
 }
 
+func (f *fakeAPI) revisionNow() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rev
+}
+
 func (f *fakeAPI) requestsWith(part string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,14 +272,67 @@ func (f *fakeAPI) requestsWith(part string) int {
 	return n
 }
 
+// intercept has a function answer requests instead of the API, if it returns true, and admit ends that.
+func (f *fakeAPI) intercept(refuse func(w http.ResponseWriter, r *http.Request) bool) {
+	f.do(func() { f.refuse = refuse })
+}
+
+func (f *fakeAPI) admit() { f.intercept(nil) }
+
+// forEver is more often than anybody asks.
+const forEver = 1 << 30
+
+// keepRefusing answers such requests that way from now on.
+func (f *fakeAPI) keepRefusing(what func(*http.Request) bool, answer func(w http.ResponseWriter)) {
+	f.refuseTimes(forEver, what, answer)
+}
+
+// refuseTimes answers so many of such requests that way, and counts all of them.
+func (f *fakeAPI) refuseTimes(times int64, what func(*http.Request) bool, answer func(w http.ResponseWriter)) *atomic.Int64 {
+	seen := new(atomic.Int64)
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		refused := what(r) && seen.Add(1) <= times
+		if refused {
+			answer(w)
+		}
+		return refused
+	})
+	return seen
+}
+
+// before has something happen before each of such requests is answered, of which n is the number.
+func (f *fakeAPI) before(what func(*http.Request) bool, happens func(r *http.Request, n int64)) {
+	var seen atomic.Int64
+	f.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if what(r) {
+			happens(r, seen.Add(1))
+		}
+		return false
+	})
+}
+
+// unemittable has the fake send objects that have one of the parts as no JSON.
+func (f *fakeAPI) unemittable(parts ...string) {
+	f.do(func() {
+		f.mangle = func(s string) string {
+			if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) }) {
+				return strings.Replace(s, `"spec":{"rev":`, `"spec":{"rev":x`, 1)
+			}
+			return s
+		}
+	})
+}
+
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if f.serveDefinitions(w, r) {
+	f.mu.Lock()
+	proxy, refuse, served, review, versions := f.proxy, f.refuse, f.served, f.review, slices.Clone(f.versions)
+	f.mu.Unlock()
+	if proxy != nil && proxy(w, r) || f.serveDefinitions(w, r) {
 		return
 	}
 	f.mu.Lock()
 	f.requests = append(f.requests, r.URL.String())
-	refuse, served, review, versions := f.refuse, f.served, f.review, slices.Clone(f.versions)
 	f.mu.Unlock()
 	if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
 		if review == nil {
@@ -351,6 +441,15 @@ func verbOf(r *http.Request) string {
 	return "list"
 }
 
+// ofThings and ofNamespaces report what a request is about.
+func ofThings(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/things") }
+
+func ofNamespaces(r *http.Request) bool { return r.URL.Path == namespacesPath }
+
+func notOfNamespaces(r *http.Request) bool { return !ofNamespaces(r) }
+
+func isWatch(r *http.Request) bool { return ofThings(r) && verbOf(r) == "watch" }
+
 // denies says so of things in a namespace, or of another resource.
 func (f *fakeAPI) denies(verb, of string) bool {
 	f.mu.Lock()
@@ -382,8 +481,12 @@ func (f *fakeAPI) serveReview(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, 400, "BadRequest", fmt.Sprintf("not a review of what there is: %v %+v", err, review))
 		return
 	}
+	writeReview(w, !f.denies(a.Verb, of))
+}
+
+func writeReview(w http.ResponseWriter, allowed bool) {
 	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, !f.denies(a.Verb, of))
+	fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, allowed)
 }
 
 func writeStatus(w http.ResponseWriter, code int, reason, message string) {

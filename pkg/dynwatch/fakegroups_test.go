@@ -52,10 +52,7 @@ func (r fakeResource) allVerbs() []string {
 func (f *fakeAPI) serveAll(groups ...fakeGroup) {
 	f.do(func() {
 		f.groups = &fakeGroups{groups: groups, down: make(map[string]bool), open: make(map[string]int), opened: make(map[string]int)}
-		f.review = func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusCreated)
-			fmt.Fprint(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
-		}
+		f.review = func(w http.ResponseWriter, _ *http.Request) { writeReview(w, true) }
 	})
 }
 

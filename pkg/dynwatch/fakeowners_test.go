@@ -65,6 +65,24 @@ func (o *fakeOwners) put(resource, name, uid, controller string) {
 	o.do(func() { o.objects[resource+"/"+name] = made })
 }
 
+// putSetOfApp creates a set whose controller is an app.
+func (o *fakeOwners) putSetOfApp() {
+	o.put("apps", "app", "u-app", "")
+	o.put("sets", "set", "u-set", "App/app/u-app")
+}
+
+// putChain creates so many sets, each of which but the last has the next one for its controller: sa, sb and so on.
+func (o *fakeOwners) putChain(sets int) {
+	for i := range sets {
+		name, next := "s"+string(rune('a'+i)), "s"+string(rune('b'+i))
+		controller := "Set/" + next + "/u" + next
+		if i == sets-1 {
+			controller = ""
+		}
+		o.put("sets", name, "u"+name, controller)
+	}
+}
+
 func (o *fakeOwners) del(resource, name string) {
 	o.do(func() { delete(o.objects, resource+"/"+name) })
 }

@@ -136,8 +136,7 @@ func (h *halfway) run(t *testing.T, room, behind, lost int) (more bool) {
 		api.compact()
 	}
 	n := len(r.log.all())
-	r.begin(labelled())
-	r.caughtUp()
+	r.goLive(labelled())
 	r.within(10*time.Second, "what is in the stream is what matches", func() bool { return len(undeclared(r.log.all(), api)) == 0 })
 	checkLegal(t, r.log.all())
 	if faults := incomplete(r.log.all(), api, "team-a"); len(faults) > 0 {

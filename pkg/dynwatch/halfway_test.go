@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -107,21 +105,12 @@ func TestNamespaceLeavesAsItIsLookedAt(t *testing.T) {
 	room := 2
 	r.log.set(func() { r.log.room = &room })
 	api.put("", "team-a", "yes")
-	r.eventually("killed", func() (killed bool) {
-		r.log.set(func() { killed = r.log.dying })
-		return killed
-	})
+	r.untilKilled()
 	r.stop(true)
-	var once sync.Once
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "/things") && verbOf(r) == "watch" {
-				once.Do(func() {
-					api.put("", "team-a", "no")
-					<-time.After(200 * time.Millisecond) // the watch of the Namespaces is faster
-				})
-			}
-			return false
+	api.before(isWatch, func(_ *http.Request, n int64) {
+		if n == 1 {
+			api.put("", "team-a", "no")
+			<-time.After(200 * time.Millisecond) // the watch of the Namespaces is faster
 		}
 	})
 	r.log.set(func() { r.log.room = nil })
@@ -136,29 +125,17 @@ func TestNamespaceLeavesAsItIsLookedAt(t *testing.T) {
 func TestNamespaceLeavesBeforeAllHasEntered(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
 	r := live(t, api, labelled())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.do(func() { api.slow = ofNamespaces })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "one", "")
 	r.passed()
-	api.do(func() {
-		api.slow = nil
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if byName(r) && strings.Contains(r.URL.RawQuery, "one") {
-				w.WriteHeader(http.StatusInternalServerError)
-				return true
-			}
-			return false
-		}
-	})
-	r.eventually("entered", func() bool { return count(r.log.all(), event.Entered) == 1 })
+	api.do(func() { api.slow = nil })
+	api.keepRefusing(func(r *http.Request) bool { return byName(r) && strings.Contains(r.URL.RawQuery, "one") }, answers()["500"])
+	r.until(0, event.Entered)
 	api.put("", "team-a", "no")
 	<-time.After(100 * time.Millisecond) // a look at the namespace
-	api.do(func() { api.refuse = nil })
-	r.eventually("left", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
-	r.caughtUp()
-	if faults := incomplete(r.log.all(), api, "team-a"); len(faults) > 0 {
-		t.Errorf("neither events nor in a gap:\n%s\nevents:\n%s", strings.Join(faults, "\n"), strings.Join(lines(r.log.all()), "\n"))
-	}
+	api.admit()
+	r.nothingLost()
 }
 
 // TestRestartWhileANamespaceLeaves: all objects of a namespace have left, but the watch has not come past
@@ -172,15 +149,14 @@ func TestRestartWhileANamespaceLeaves(t *testing.T) {
 				api.del("team-a", "one")
 				r.caughtUp()
 			}
-			api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+			api.do(func() { api.slow = notOfNamespaces })
 			leave(api)
 			r.eventually("ended", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
 			n := len(r.log.all())
 			r.stop(true)
 			api.do(func() { api.slow = nil })
 			api.put("", "team-b", "yes")
-			r.begin(labelled())
-			r.caughtUp()
+			r.goLive(labelled())
 			if got := r.since(n); len(thingLines(r.log.all()[n:])) > 0 || len(got) > 1 {
 				t.Errorf("events: %q", got)
 			}
@@ -190,16 +166,10 @@ func TestRestartWhileANamespaceLeaves(t *testing.T) {
 
 // refusePagesOf has lists of the things in a namespace have one object per page, and refuses all pages but the first one.
 func (f *fakeAPI) refusePagesOf(namespace string) {
-	f.do(func() {
-		f.page = 1
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && r.URL.Query().Get("continue") != ""
-			if refused {
-				writeStatus(w, 403, "Forbidden", "no more pages")
-			}
-			return refused
-		}
-	})
+	f.do(func() { f.page = 1 })
+	f.keepRefusing(func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && r.URL.Query().Get("continue") != ""
+	}, refusal(403, "Forbidden", "no more pages"))
 }
 
 // admitPages ends that.
@@ -224,46 +194,39 @@ func (r *rig) nothingLost() {
 // TestHistoryIsLostAfterAPartHasEntered: frames of a namespace were filtered out since it matched, and the list that it begins
 // with fails in the middle. History is lost before the next attempt, and the namespace does not match any more.
 func TestHistoryIsLostAfterAPartHasEntered(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "") // 103
-	r := start(t, api, labelled())
-	r.caughtUp()
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api := newFakeAPI(t, "/team-a no", "team-a/one", "team-a/two") // 103
+	r := live(t, api, labelled())
+	api.do(func() { api.slow = ofNamespaces })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "three", "")
 	api.del("team-a", "three") // 106
 	r.passed()
 	api.refusePagesOf("team-a")
 	api.do(func() { api.slow = nil })
-	r.eventually("one enters", func() bool { return count(r.log.all(), event.Entered) == 1 })
+	r.until(0, event.Entered)
 	var pages func(http.ResponseWriter, *http.Request) bool
-	seen, expired := false, 2
-	api.do(func() {
-		pages = api.refuse
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			switch {
-			case !strings.HasSuffix(r.URL.Path, "/things") || verbOf(r) != "watch" || expired == 0:
-				return pages(w, r)
-			case !seen:
-				writeStatus(w, 503, "ServiceUnavailable", "later")
-			default:
-				expired--
-				writeStatus(w, 410, "Expired", "too old resource version: 106 (107)")
-			}
-			return true
+	api.do(func() { pages = api.refuse })
+	var seen atomic.Bool
+	expired := 2
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case !isWatch(r) || expired == 0:
+			return pages(w, r)
+		case !seen.Load():
+			writeStatus(w, 503, "ServiceUnavailable", "later")
+		default:
+			expired--
+			writeStatus(w, 410, "Expired", "too old resource version: 106 (107)")
 		}
+		return true
 	})
 	api.cut()
 	failures := r.manager.Targets()[0].Failures
 	r.eventually("no watch", func() bool { return r.manager.Targets()[0].Failures > failures+1 })
 	api.put("", "team-a", "no") // 107
 	<-time.After(100 * time.Millisecond)
-	api.do(func() { seen = true })
-	r.eventually("a gap", func() bool { return count(r.log.all(), event.Gap) > 0 })
+	seen.Store(true)
+	r.until(0, event.Gap)
 	api.admitPages()
 	r.nothingLost()
 }
@@ -271,16 +234,12 @@ func TestHistoryIsLostAfterAPartHasEntered(t *testing.T) {
 // TestMatchesForAWhileAfterAPartHasLeft: the list of a namespace that no longer matches fails in the middle. The namespace
 // matches for a while before the next attempt. The watch brings what is born then, and no change of what has left.
 func TestMatchesForAWhileAfterAPartHasLeft(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "") // 103
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/two")
+	r := live(t, api, labelled())
 	api.refusePagesOf("team-a")
 	api.put("", "team-a", "no")
 	r.eventually("one leaves", func() bool { return count(r.log.all(), event.Left) == 1 })
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	api.do(func() { api.slow = ofNamespaces })
 	api.put("", "team-a", "yes") // 105
 	api.put("team-a", "one", "")
 	api.put("team-a", "born", "")
@@ -294,23 +253,13 @@ func TestMatchesForAWhileAfterAPartHasLeft(t *testing.T) {
 // TestMatchesForAWhileAsItIsListed: a namespace that no longer matches does again when it is listed, for a while. Its frames
 // count until it has left, and not until the list.
 func TestMatchesForAWhileAsItIsListed(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-a", "two", "") // 103
-	r := start(t, api, labelled())
-	r.caughtUp()
-	var once sync.Once
-	api.do(func() {
-		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") {
-				once.Do(func() {
-					api.put("", "team-a", "yes") // 106
-					api.put("team-a", "born", "")
-				})
-			}
-			return false
+	api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/two") // 103
+	r := live(t, api, labelled())
+	api.do(func() { api.slow = notOfNamespaces })
+	api.before(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") }, func(_ *http.Request, n int64) {
+		if n == 1 {
+			api.put("", "team-a", "yes") // 106
+			api.put("team-a", "born", "")
 		}
 	})
 	api.put("team-a", "one", "")
@@ -328,11 +277,8 @@ func TestMatchesForAWhileAsItIsListed(t *testing.T) {
 // TestMatchesAgainAtTheComparison: the namespace matches again before the watch has come past the list that was compared. All
 // of it enters, so that there is nothing to declare.
 func TestMatchesAgainAtTheComparison(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "x", "") // 102
-	r := start(t, api, labelled())
-	r.caughtUp()
+	api := newFakeAPI(t, "/team-a yes", "team-a/x")
+	r := live(t, api, labelled())
 	r.stop(false)
 	n := len(r.log.all())
 	api.put("", "team-a", "no")
@@ -354,66 +300,44 @@ func TestMatchesAgainAtTheComparison(t *testing.T) {
 // TestStaleListOfANamespaceThatIsAhead: a namespace began with a list ahead of the position, and no longer matches. The list of
 // an API server that is behind lacks an object of the first one.
 func TestStaleListOfANamespaceThatIsAhead(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "no")
-	api.put("team-a", "one", "") // 102
-	r := start(t, api, labelled())
-	r.caughtUp()
-	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	api := newFakeAPI(t, "/team-a no", "team-a/one") // 102
+	r := live(t, api, labelled())
+	api.do(func() { api.slow = anything })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "two", "") // 104
-	api.do(func() {
-		api.compacted = 103
-		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
-	})
+	api.do(func() { api.compacted, api.slow = 103, notOfNamespaces })
 	r.eventually("both enter", func() bool { return count(r.log.all(), event.Entered) == 2 })
 	n := len(r.log.all())
-	stale := true
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if !stale || !strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") || r.URL.Query().Get("limit") != "500" {
-				return false
-			}
-			stale = false
-			_, _ = w.Write([]byte(`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"103"},"items":[]}`))
-			return true
-		}
-	})
+	lists := api.staleListOf("team-a", 103)
 	api.put("", "team-a", "no") // 105
-	r.eventually("the stale list", func() (seen bool) {
-		api.do(func() { seen = !stale })
-		return seen
-	})
+	r.eventually("the stale list", func() bool { return lists.Load() > 0 })
 	api.do(func() { api.slow = nil })
 	r.eventually("both leave", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
-	want := []string{"left team-a/one 102", "left team-a/two 104"}
-	if diff := cmp.Diff(want, sorted(thingLines(r.log.all()[n:]))); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, []string{"left team-a/one 102", "left team-a/two 104"}, sorted(thingLines(r.log.all()[n:])))
 }
 
-// leavesBehindTheWatch runs a target that a namespace leaves: it has team-a/one at 103, of which the watch has yet to bring
-// another state.
-func leavesBehindTheWatch(t *testing.T) (*fakeAPI, *rig) {
-	t.Helper()
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "")
-	api.put("team-a", "one", "") // 103
-	r := start(t, api, labelled())
-	r.caughtUp()
+// staleListOf answers the next list of the things in a namespace with an empty one at a revision, and counts all of them.
+func (f *fakeAPI) staleListOf(namespace string, rv int) *atomic.Int64 {
+	return f.refuseTimes(1, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && isPage(r)
+	}, func(w http.ResponseWriter) {
+		fmt.Fprintf(w, `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"%d"},"items":[]}`, rv)
+	})
+}
+
+// leavesBehindTheWatch has a namespace leave a target with an object that is at the revision 103 if it was changed, and of which
+// the watch has yet to bring another state.
+func (r *rig) leavesBehindTheWatch() {
+	r.t.Helper()
+	r.goLive(labelled())
 	r.settled()
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
-	const ofNamespace = "/namespaces/team-a/things?limit=500"
-	api.put("team-a", "one", "")
-	api.put("", "team-a", "no") // 105
-	r.eventually("a list of the namespace", func() bool { return api.requestsWith(ofNamespace) == 1 })
+	r.api.do(func() { r.api.slow = notOfNamespaces })
+	r.api.put("team-a", "one", "")
+	r.api.put("", "team-a", "no")
+	r.eventually("a list of the namespace", func() bool { return r.api.requestsWith("/namespaces/team-a/things?limit=500") == 1 })
 	r.eventually("the checkpoint", func() bool {
 		return !strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespaces":`)
 	})
-	return api, r
 }
 
 // TestRollbackWhileANamespaceLeaves: etcd is restored to a state in which the namespace matches, with an older state of an object
@@ -421,7 +345,9 @@ func leavesBehindTheWatch(t *testing.T) (*fakeAPI, *rig) {
 func TestRollbackWhileANamespaceLeaves(t *testing.T) {
 	for name, head := range map[string]uint64{"to an older revision": 102, "with a raised revision": 110} {
 		t.Run(name, func(t *testing.T) {
-			api, r := leavesBehindTheWatch(t)
+			api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/one") // 103
+			r := newRig(t, api)
+			r.leavesBehindTheWatch()
 			api.rollBack(102)
 			api.do(func() { api.slow, api.rev, api.oldest, api.compacted = nil, head, head, head })
 			r.within(10*time.Second, "the restored state", func() bool { return len(wrong(r.log.all(), api, false)) == 0 })
@@ -436,20 +362,10 @@ func TestRollbackWhileANamespaceLeaves(t *testing.T) {
 // TestResourceThatReturnsAfterANamespaceHasBegunToLeave: it was removed meanwhile, with all objects. Its list has nothing of the
 // namespace, so that no gap is of it.
 func TestResourceThatReturnsAfterANamespaceHasBegunToLeave(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("", "team-a", "yes")
-	api.put("team-a", "one", "") // 102
+	api := newFakeAPI(t, "/team-a yes", "team-a/one") // 102
 	r := newRig(t, api)
 	r.withdrawn = 50 * time.Millisecond
-	r.begin(labelled())
-	r.caughtUp()
-	r.settled()
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
-	api.put("team-a", "one", "")
-	api.put("", "team-a", "no") // 104
-	r.eventually("the checkpoint", func() bool {
-		return !strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespaces":`)
-	})
+	r.leavesBehindTheWatch()
 	n := len(r.log.all())
 	api.do(func() { api.served, api.slow = false, nil })
 	api.cut()
@@ -459,7 +375,5 @@ func TestResourceThatReturnsAfterANamespaceHasBegunToLeave(t *testing.T) {
 	api.do(func() { api.served = true })
 	r.caughtUp()
 	r.settled()
-	if diff := cmp.Diff([]string{"synced 105"}, r.since(n)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	r.wantEvents(n, "synced 105")
 }

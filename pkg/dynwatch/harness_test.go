@@ -282,6 +282,49 @@ func newRig(t *testing.T, api *fakeAPI) *rig {
 	}
 }
 
+// output collects what is logged.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// with returns the lines that have a part, count their number.
+func (o *output) with(part string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(o.text.String()) {
+		if strings.Contains(line, part) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (o *output) count(part string) int { return len(o.with(part)) }
+
+// newListening is a rig before its first manager begins, of which the log, debug included, is kept, and listen starts one.
+func newListening(t *testing.T, api *fakeAPI) (*rig, *output) {
+	t.Helper()
+	out := &output{}
+	r := newRig(t, api)
+	r.logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return r, out
+}
+
+func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *output) {
+	t.Helper()
+	r, out := newListening(t, api)
+	r.begin(wanted...)
+	return r, out
+}
+
 // start runs a manager with short periods on the fake and waits for the first
 // sync if there are resources.
 func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
@@ -311,6 +354,19 @@ func liveHasty(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	r := startHasty(t, api, wanted...)
 	r.caughtUp()
 	return r
+}
+
+// liveFrom and liveHastyFrom are these, and return how many events there are by then.
+func liveFrom(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (r *rig, events int) {
+	t.Helper()
+	r = live(t, api, wanted...)
+	return r, len(r.log.all())
+}
+
+func liveHastyFrom(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (r *rig, events int) {
+	t.Helper()
+	r = liveHasty(t, api, wanted...)
+	return r, len(r.log.all())
 }
 
 // startLimited is start with other limits.
@@ -352,6 +408,19 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	m.SetLimits(limits)
 	r.manager = m
 	must(r.t, m.Apply(wanted))
+}
+
+// goLive is begin, and waits until the targets are at the fake's revision. Restart ends a manager before that.
+func (r *rig) goLive(wanted ...dynwatch.Resource) {
+	r.t.Helper()
+	r.begin(wanted...)
+	r.caughtUp()
+}
+
+func (r *rig) restart(kill bool, wanted ...dynwatch.Resource) {
+	r.t.Helper()
+	r.stop(kill)
+	r.goLive(wanted...)
 }
 
 // stop ends the manager, with kill so that its last marks are lost.
@@ -409,16 +478,35 @@ func (r *rig) state(want dynwatch.State) dynwatch.TargetStatus {
 // caughtUp waits until the cursors of all targets are at the fake's revision.
 func (r *rig) caughtUp() {
 	r.t.Helper()
-	r.eventually("caught up", func() bool {
-		r.api.mu.Lock()
-		rev := r.api.rev
-		r.api.mu.Unlock()
-		for _, s := range r.manager.Targets() {
-			if s.State != dynwatch.Live || s.ResourceVersion != rev {
-				return false
-			}
-		}
-		return true
+	r.eventually("caught up", r.isCaughtUp)
+}
+
+func (r *rig) isCaughtUp() bool {
+	rev := r.api.revisionNow()
+	return !slices.ContainsFunc(r.manager.Targets(), func(s dynwatch.TargetStatus) bool {
+		return s.State != dynwatch.Live || s.ResourceVersion != rev
+	})
+}
+
+// until waits for an event with an operation behind the first n ones, untilGap for a gap with a reason.
+func (r *rig) until(n int, op event.Op) {
+	r.t.Helper()
+	r.eventually("an event "+string(op), func() bool { return count(r.log.all()[n:], op) > 0 })
+}
+
+func (r *rig) untilGap(n int, reason string) {
+	r.t.Helper()
+	r.eventually("a gap "+reason, func() bool {
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == reason })
+	})
+}
+
+// untilKilled waits until the log takes nothing more.
+func (r *rig) untilKilled() {
+	r.t.Helper()
+	r.eventually("killed", func() (killed bool) {
+		r.log.set(func() { killed = r.log.dying })
+		return killed
 	})
 }
 
@@ -451,12 +539,26 @@ func (r *rig) wantThings(n int, want ...string) {
 
 func (r *rig) wantLines(want, got []string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		r.t.Errorf("events (-want +got):\n%s", diff)
+	same(r.t, want, got, cmpopts.EquateEmpty())
+}
+
+// same compares what a test got with what it wants.
+func same[T any](t testing.TB, want, got T, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// wantAudit holds an audit of now to so many divergences.
+// wantAuditOf holds an audit of now to so many objects, and to no divergence.
+func (r *rig) wantAuditOf(objects int) {
+	r.t.Helper()
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != objects {
+		r.t.Errorf("audit: %+v, want %d objects", got, objects)
+	}
+}
+
+// wantAudit holds one to so many divergences.
 func (r *rig) wantAudit(divergences int) {
 	r.t.Helper()
 	if got := r.auditNow(); got.Divergences != divergences || got.Err != nil {

@@ -76,9 +76,7 @@ func (r *rig) consistent() {
 func (r *rig) rolledBack() {
 	r.t.Helper()
 	r.untilEpoch(1)
-	r.eventually("a gap of the rollback", func() bool {
-		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "rollback" })
-	})
+	r.untilGap(0, "rollback")
 	r.consistent()
 	r.caughtUp()
 	r.wantEpoch(1)
@@ -119,14 +117,7 @@ func TestDeletedObjectThatChanges(t *testing.T) {
 func TestReturnedAsNamespacesChange(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "/team-b no", "team-a/one")
 	r := live(t, api, labelled())
-	r.stop(false)
-	marks := r.log.marksNow()
-	r.begin(labelled())
-	r.caughtUp()
-	api.del("team-a", "one") // 104
-	r.caughtUp()
-	r.stop(true)
-	r.log.set(func() { r.log.marks = marks })
+	r.forgetsTheMarksOf(func() { api.del("team-a", "one") }, labelled()) // 104
 	api.restore(103, 200)
 	api.put("team-a", "one", "")
 	api.put("", "team-b", "yes")
@@ -135,62 +126,59 @@ func TestReturnedAsNamespacesChange(t *testing.T) {
 	r.rolledBack()
 }
 
+// forgetsTheMarksOf has the next process watch what is written, and then be killed before its first mark.
+func (r *rig) forgetsTheMarksOf(write func(), wanted dynwatch.Resource) {
+	r.t.Helper()
+	r.stop(false)
+	marks := r.log.marksNow()
+	r.goLive(wanted)
+	write()
+	r.caughtUp()
+	r.stop(true)
+	r.log.set(func() { r.log.marks = marks })
+}
+
 // TestRollbackBehindTheLog: informd was killed, and its log is ahead of the checkpoint. The new history has passed the
 // checkpoint, and not the log.
 func TestRollbackBehindTheLog(t *testing.T) {
 	api := fourObjects(t)
 	r := live(t, api, things())
-	r.stop(false)
-	marks := r.log.marksNow()
-	r.begin(things())
-	api.put("a", "changed", "")
-	api.put("a", "changed", "")
-	r.caughtUp()
-	r.stop(true)
-	r.log.set(func() { r.log.marks = marks })
+	r.forgetsTheMarksOf(func() { api.putTimes(2, "a", "changed", "") }, things())
 	api.rollBack(104)
 	api.put("a", "same", "")
 	r.begin(things())
 	r.rolledBack()
 }
 
-// Etcd was restored with a raised revision: the head is higher than before, and only the
+// Etcd was restored with a raised revision, while informd runs or is down: the head is higher than before, and only the
 // objects show that they are older.
 func TestRollbackBehindARaisedRevision(t *testing.T) {
 	for name, change := range sinceBackup() {
-		for _, keeps := range []bool{true, false} {
-			if !keeps && name == "a deletion" {
+		for how, c := range map[string]struct{ forgets, down bool }{
+			"the log keeps objects": {}, "the log keeps none": {forgets: true}, "while informd is down": {down: true},
+		} {
+			if c.forgets && name == "a deletion" {
 				continue // only the log knows of it
 			}
-			t.Run(fmt.Sprintf("%s, the log keeps objects: %t", name, keeps), func(t *testing.T) {
+			t.Run(name+", "+how, func(t *testing.T) {
 				api := fourObjects(t)
-				r := startOn(t, api, func(l *recorder) { l.forgets = !keeps }, func(*dynwatch.Limits) {}, things())
+				r := startOn(t, api, func(l *recorder) { l.forgets = c.forgets }, func(*dynwatch.Limits) {}, things())
 				r.caughtUp()
 				change(api)
 				r.caughtUp()
+				if c.down {
+					r.stop(false)
+				}
 				api.restoreCompacted(104, 100_000)
+				if c.down {
+					r.begin(things())
+				}
 				r.rolledBack()
 				api.put("a", "same", "yes")
 				r.caughtUp()
 				r.consistent()
 			})
 		}
-	}
-}
-
-// The restore happened while informd was down.
-func TestRollbackBehindARaisedRevisionDuringDowntime(t *testing.T) {
-	for name, change := range sinceBackup() {
-		t.Run(name, func(t *testing.T) {
-			api := fourObjects(t)
-			r := live(t, api, things())
-			change(api)
-			r.caughtUp()
-			r.stop(false)
-			api.restoreCompacted(104, 100_000)
-			r.begin(things())
-			r.rolledBack()
-		})
 	}
 }
 
@@ -201,8 +189,7 @@ func TestRollbackOfADeletionThatAListFound(t *testing.T) {
 	r.stop(false)
 	api.del("a", "deleted")
 	api.forget()
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	r.consistent()
 	api.restoreCompacted(104, 100_000)
 	r.rolledBack()
@@ -225,9 +212,7 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 				api.del("a", "deleted")
 				last.Store(api.put("a", "changed", "yes"))
 			})
-			r.eventually("the deletion", func() bool {
-				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
-			})
+			r.until(0, event.Deleted)
 			if dies {
 				r.stop(true)
 			}

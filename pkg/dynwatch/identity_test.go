@@ -18,16 +18,12 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
+func ofIdentity(r *http.Request) bool { return r.URL.Path == namespacesPath+"/kube-system" }
+
 // identify has the fake say which cluster it is of.
 func (f *fakeAPI) identify(uid string) {
-	f.do(func() {
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != namespacesPath+"/kube-system" {
-				return false
-			}
-			fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q,"resourceVersion":"3"}}`, uid)
-			return true
-		}
+	f.keepRefusing(ofIdentity, func(w http.ResponseWriter) {
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q,"resourceVersion":"3"}}`, uid)
 	})
 }
 
@@ -39,124 +35,74 @@ func leadingTo(t *testing.T, at *atomic.Pointer[fakeAPI]) *fakeAPI {
 		r.SetURL(to)
 	}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	front.do(func() {
-		front.refuse = func(w http.ResponseWriter, r *http.Request) bool { proxy.ServeHTTP(w, r); return true }
+		front.proxy = func(w http.ResponseWriter, r *http.Request) bool { proxy.ServeHTTP(w, r); return true }
 	})
 	return front
 }
 
-// The other cluster has no such namespace, and nothing in it is allowed there.
-func TestAnotherClusterWithoutTheNamespace(t *testing.T) {
-	own, other := newFakeAPI(t), newFakeAPI(t)
-	own.identify("uid-of-the-right-one")
-	other.identify("uid-of-another")
-	other.do(func() {
-		other.rev = 50_000
-		other.denied = map[string]bool{"list a": true, "watch a": true}
-	})
-	own.define()
-	own.put("", "a", "")
-	own.put("a", "x", "")
-	var at atomic.Pointer[fakeAPI]
-	at.Store(own)
-	wanted := inNamespaces("a")
-	r := start(t, leadingTo(t, &at), wanted)
-	r.api = own
-	r.caughtUp()
-	n := len(r.log.all())
-
-	at.Store(other)
-	own.cut()
-	r.eventually("attempts", func() bool { return r.manager.Targets()[0].Failures > 10 })
-	r.wantEvents(n)
-	if s := r.state(dynwatch.Degraded); !strings.Contains(s.Reason, "another cluster") || s.Objects != 1 {
-		t.Errorf("status %+v", s)
-	}
-}
-
-// TestAnotherClusterThatForbids: the other cluster takes the credentials and does not allow
-// to read its identity. What it shows is not used.
-func TestAnotherClusterThatForbids(t *testing.T) {
-	own, other := fourObjects(t), newFakeAPI(t)
-	own.identify("uid-of-the-right-one")
-	other.do(func() {
-		other.rev, other.uids = 50_000, 100
-		other.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != namespacesPath+"/kube-system" {
-				return false
-			}
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":"namespaces \"kube-system\" is forbidden"}`)
-			return true
-		}
-	})
-	other.put("a", "elsewhere", "")
-	other.forget()
-	var at atomic.Pointer[fakeAPI]
-	at.Store(own)
-	r := start(t, leadingTo(t, &at), things())
-	r.api = own
-	r.caughtUp()
-	n := len(r.log.all())
-
-	at.Store(other)
-	own.cut()
-	r.eventually("attempts that say why", func() bool {
-		s := r.manager.Targets()[0]
-		return s.Failures > 10 && strings.Contains(s.Reason, "kube-system")
-	})
-	r.wantEvents(n)
-	at.Store(own)
-	other.cut()
-	own.put("a", "meanwhile", "")
-	r.caughtUp()
-	r.consistent()
-	checkStream(t, r.log.all(), own)
-}
-
-// The address of the API server leads to another cluster for a while: one with other
-// objects, and one that is behind, so that it looks like a restore from a backup.
+// The address of the API server leads to another cluster for a while, as its reason says. The target uses nothing of what
+// that shows: neither other objects, nor fewer, nor an older revision, which looks like a restore from a backup.
 func TestAnotherClusterBehindTheAddress(t *testing.T) {
-	for name, fill := range map[string]func(other *fakeAPI){
-		"ahead": func(other *fakeAPI) {
-			other.do(func() { other.rev = 50_000; other.uids = 100 })
-			for _, name := range []string{"changed", "elsewhere"} {
+	with := func(rev uint64, names ...string) func(*fakeAPI) {
+		return func(other *fakeAPI) {
+			other.do(func() { other.rev, other.uids = rev, 100 })
+			for _, name := range names {
 				other.put("a", name, "")
 			}
+		}
+	}
+	const another = "another cluster"
+	withHistory := with(101, "b", "changed", "deleted", "elsewhere")
+	for name, c := range map[string]struct {
+		fill   func(other *fakeAPI)
+		wanted dynwatch.Resource
+		// overNew: connections that are open stay with the right cluster.
+		overNew bool
+		reason  string
+	}{
+		"ahead":                            {func(other *fakeAPI) { with(50_000, "changed", "elsewhere")(other); other.forget() }, things(), false, another},
+		"with the history of the position": {withHistory, things(), false, another},
+		"behind":                           {with(7, "elsewhere"), things(), false, another},
+		"without the resource":             {func(other *fakeAPI) { other.do(func() { other.served = false }) }, things(), false, another},
+		"without the namespace, in which nothing is allowed": {func(other *fakeAPI) {
+			other.do(func() { other.rev, other.denied = 50_000, map[string]bool{"list a": true, "watch a": true} })
+		}, inNamespaces("a"), false, another},
+		"its identity is forbidden": {func(other *fakeAPI) {
+			with(50_000, "elsewhere")(other)
 			other.forget()
-		},
-		"with the history of the position": func(other *fakeAPI) {
-			other.do(func() { other.rev = 101; other.uids = 100 })
-			for _, name := range []string{"b", "changed", "deleted", "elsewhere"} {
-				other.put("a", name, "")
-			}
-		},
-		"behind":   func(other *fakeAPI) { other.do(func() { other.rev = 7 }); other.put("a", "elsewhere", "") },
-		"resource": func(other *fakeAPI) { other.do(func() { other.served = false }) },
+			other.keepRefusing(ofIdentity, refusal(403, "Forbidden", `namespaces "kube-system" is forbidden`))
+		}, things(), false, "kube-system"},
+		"over new connections": {withHistory, things(), true, another},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own, other := fourObjects(t), newFakeAPI(t)
 			own.identify("uid-of-the-right-one")
 			other.identify("uid-of-another")
-			fill(other)
+			c.fill(other)
+			own.define()
 			var at atomic.Pointer[fakeAPI]
 			at.Store(own)
-			front := leadingTo(t, &at)
-			r := start(t, front, things())
+			front, leave := leadingTo(t, &at), own.cut
+			if c.overNew {
+				w := newWire(t, &at)
+				front.server.URL, leave = "http://"+w.Addr().String(), w.breakWatches
+			}
+			r := start(t, front, c.wanted)
 			r.api = own
 			r.caughtUp()
 			n := len(r.log.all())
 
 			at.Store(other)
-			own.cut()
-			s := r.state(dynwatch.Degraded)
-			if !strings.Contains(s.Reason, "another cluster") || s.Looked {
+			leave()
+			own.put("a", "meanwhile", "")
+			r.eventually("attempts that say why", func() bool {
+				s := r.manager.Targets()[0]
+				return s.Failures > 10 && strings.Contains(s.Reason, c.reason)
+			})
+			r.wantEvents(n)
+			if s := r.manager.Targets()[0]; s.Objects != 4 || c.reason == another && (s.State != dynwatch.Degraded || s.Looked) {
 				t.Errorf("status %+v", s)
 			}
-			own.put("a", "meanwhile", "")
-			failures := s.Failures
-			r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+10 })
-			r.wantEvents(n)
 
 			at.Store(own)
 			other.cut()
@@ -237,43 +183,4 @@ func (w *wire) breakWatches() {
 		_ = conn.Close()
 	}
 	w.watches = nil
-}
-
-// TestNewConnectionReachesAnotherCluster: the address leads to another cluster while older
-// connections stay with the right one. The watch of a target is made over a new one.
-func TestNewConnectionReachesAnotherCluster(t *testing.T) {
-	own, other := fourObjects(t), newFakeAPI(t)
-	own.identify("uid-of-the-right-one")
-	other.identify("uid-of-another")
-	other.do(func() { other.rev, other.uids = 101, 100 })
-	for _, name := range []string{"b", "changed", "deleted", "elsewhere"} {
-		other.put("a", name, "")
-	}
-	var at atomic.Pointer[fakeAPI]
-	at.Store(own)
-	w := newWire(t, &at)
-	front := newFakeAPI(t)
-	front.server.URL = "http://" + w.Addr().String()
-	r := start(t, front, things())
-	r.api = own
-	r.caughtUp()
-	n := len(r.log.all())
-
-	at.Store(other)
-	w.breakWatches()
-	other.put("a", "later", "")
-	s := r.state(dynwatch.Degraded)
-	if !strings.Contains(s.Reason, "another cluster") {
-		t.Errorf("status %+v", s)
-	}
-	failures := s.Failures
-	own.put("a", "meanwhile", "")
-	r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+5 })
-	r.wantEvents(n)
-
-	at.Store(own)
-	r.caughtUp()
-	r.consistent()
-	r.wantEpoch(0)
-	checkStream(t, r.log.all(), own)
 }

@@ -44,32 +44,15 @@ func anything(*http.Request) bool { return true }
 // isPage reports whether a request is a page of a list.
 func isPage(r *http.Request) bool { return r.URL.Query().Get("limit") == "500" }
 
-func aThing(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/things") }
-
-func isWatch(r *http.Request) bool { return aThing(r) && r.URL.Query().Get("watch") != "" }
-
 // isExact reports whether a request is a list of all objects at an exact revision.
 func isExact(r *http.Request) bool {
-	return aThing(r) && r.URL.Query().Get("resourceVersionMatch") == "Exact" && !byName(r)
+	return ofThings(r) && r.URL.Query().Get("resourceVersionMatch") == "Exact" && !byName(r)
 }
 
 // byName reports whether a request is a look-up of an object, not one of the newest revision.
 func byName(r *http.Request) bool {
 	selector := r.URL.Query().Get("fieldSelector")
-	return aThing(r) && strings.Contains(selector, "metadata.name=") && !strings.Contains(selector, "-informd-")
-}
-
-// keepRefusing answers such requests that way from now on.
-func (f *fakeAPI) keepRefusing(what func(*http.Request) bool, answer func(w http.ResponseWriter)) {
-	f.do(func() {
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if !what(r) {
-				return false
-			}
-			answer(w)
-			return true
-		}
-	})
+	return ofThings(r) && strings.Contains(selector, "metadata.name=") && !strings.Contains(selector, "-informd-")
 }
 
 // gapsSince are the gaps after the first n events, as "reason recovered".
@@ -87,8 +70,7 @@ func TestExactListsThatKeepFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
-			r := live(t, api, things())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, things())
 			api.keepRefusing(isExact, answers()[name])
 			breakWith(api, api.forget)
 			r.caughtUp()
@@ -104,8 +86,7 @@ func TestExactListsThatKeepFailing(t *testing.T) {
 // A history walk leaves out what it cannot read, and brings everything else.
 func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	api.keepRefusing(func(r *http.Request) bool {
 		q := r.URL.Query()
 		return byName(r) && strings.Contains(q.Get("fieldSelector"), "=deleted") && q.Get("resourceVersion") < "112"
@@ -129,10 +110,9 @@ func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 // Lists of metadata fail as well: whole objects are left.
 func TestListsOfMetadataThatKeepFailing(t *testing.T) {
 	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	api.keepRefusing(func(r *http.Request) bool {
-		return aThing(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
+		return ofThings(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
 	}, answers()["403"])
 	breakWith(api, api.forget)
 	r.caughtUp()
@@ -181,17 +161,16 @@ func TestRestartAfterAnEditWithoutExactLists(t *testing.T) {
 // An outage is no error of one request: nothing is given up for it.
 func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	breakWith(api, func() {
 		api.forget()
-		api.keepRefusing(func(*http.Request) bool { return true }, answers()["500"])
+		api.keepRefusing(anything, answers()["500"])
 	})
 	began, before := time.Now(), api.requestsWith("/things")
 	r.eventually("an outage that is long enough", func() bool {
 		return time.Since(began) > 500*time.Millisecond && api.requestsWith("/things") > before+10
 	})
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	if got := r.gapsSince(n); !slices.Equal(got, []string{"expired known"}) {
 		t.Errorf("gaps: %q", got)

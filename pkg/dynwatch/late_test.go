@@ -10,21 +10,19 @@ import (
 // sendFrames has every watch of things bring what is sent, and nothing else.
 func sendFrames(api *fakeAPI) (send func(frames ...string)) {
 	frames := make(chan string)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/things") {
-				return false
-			}
-			flusher, _ := w.(http.Flusher)
-			flusher.Flush()
-			for {
-				select {
-				case frame := <-frames:
-					fmt.Fprintln(w, frame)
-					flusher.Flush()
-				case <-r.Context().Done():
-					return true
-				}
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/things") {
+			return false
+		}
+		flusher, _ := w.(http.Flusher)
+		flusher.Flush()
+		for {
+			select {
+			case frame := <-frames:
+				fmt.Fprintln(w, frame)
+				flusher.Flush()
+			case <-r.Context().Done():
+				return true
 			}
 		}
 	})
@@ -113,9 +111,7 @@ func TestFieldSelectorsIgnored(t *testing.T) {
 	for _, name := range []string{"x", "y", "z"} {
 		api.put("a", name, "yes")
 	}
-	wanted := selectingOn()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, selectingOn())
 	api.put("a", "x", "no")
 	api.del("a", "y")
 	api.put("a", "z", "yes")

@@ -2,11 +2,9 @@ package dynwatch_test
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -40,10 +38,8 @@ func (r *rig) statusOf(name string) (s dynwatch.TargetStatus) {
 // A wildcard over more resources than the limit watches as many as the limit allows.
 // The status and one log line name the others.
 func TestMaxWatches(t *testing.T) {
-	r := newRig(t, newFakeAPI(t))
+	r, logs := newListening(t, newFakeAPI(t))
 	r.maxWatches = 4
-	var logs lockedBuffer
-	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
 	r.api.serveAll(group("example.com", resource("things", "Thing")), group("many.example.com", kinds(20)...))
 	r.api.define()
 	r.begin(things(), everything())
@@ -110,14 +106,4 @@ func TestMaxWatchesAndExplicitEntries(t *testing.T) {
 	r.api.define()
 	r.begin(things(), dynwatch.Resource{Resource: "pods"}, everything())
 	r.eventually("both are watched", func() bool { return r.isShown("core/pods", "example.com/things") })
-}
-
-// The default limit covers a platform with 2,000 custom resources: each gets a target.
-func TestDefaultMaxWatches(t *testing.T) {
-	const count = 2000
-	api := newFakeAPI(t)
-	api.pulse = time.Second // so many watches need the processor
-	api.serveAll(group("many.example.com", kinds(count)...))
-	r := startDefined(t, api, everything())
-	r.eventually("each has a target", func() bool { return len(r.names()) == count })
 }

@@ -5,51 +5,27 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
-// forEver is more often than anybody asks.
-const forEver = 1 << 30
-
 // refuseNamespaces cuts the watches and refuses that of the Namespaces a few times,
 // with a status code; 410 is of a watch only, for a list is a new beginning.
-func (f *fakeAPI) refuseNamespaces(code, times int) {
+func (f *fakeAPI) refuseNamespaces(code int, times int64) {
 	reasons := map[int]string{403: "Forbidden", 410: "Expired", 503: "ServiceUnavailable"}
-	f.do(func() {
-		f.generation++
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != namespacesPath || code == 410 && verbOf(r) != "watch" {
-				return false
-			}
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			times--
-			if times >= 0 {
-				writeStatus(w, code, reasons[code], "refused")
-			}
-			return times >= 0
-		}
-	})
+	f.refuseTimes(times, func(r *http.Request) bool {
+		return ofNamespaces(r) && (code != 410 || verbOf(r) == "watch")
+	}, refusal(code, reasons[code], "refused"))
+	f.cut()
 }
-
-// admitNamespaces ends that.
-func (f *fakeAPI) admitNamespaces() { f.do(func() { f.refuse = nil }) }
 
 // passed waits until the target's cursor is at the fake's revision, whatever its state.
 func (r *rig) passed() {
 	r.t.Helper()
-	r.eventually("passed", func() bool {
-		r.api.mu.Lock()
-		defer r.api.mu.Unlock()
-		return r.manager.Targets()[0].ResourceVersion == r.api.rev
-	})
+	r.eventually("passed", func() bool { return r.manager.Targets()[0].ResourceVersion == r.api.revisionNow() })
 }
 
 // settled waits until the checkpoint says that the log is in line with the Namespaces.
@@ -67,31 +43,31 @@ func TestNamespacesThatAreNotFollowedShow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "/team-a yes")
 			r := live(t, api, labelled())
-			last := func() (state, reason string) {
-				told := r.log.statesNow()
-				if len(told) == 0 {
-					return "", ""
-				}
-				return told[len(told)-1].TargetState()
+			announced := func(want, why string) {
+				r.eventually(want+" is announced", func() bool {
+					states := r.log.statesNow()
+					if len(states) == 0 {
+						return false
+					}
+					state, reason := states[len(states)-1].TargetState()
+					return state == want && strings.HasPrefix(reason, why)
+				})
 			}
-			r.eventually("live is told", func() bool { state, _ := last(); return state == "live" })
+			announced("live", "")
 			api.refuseNamespaces(code, forEver)
 			const why = "namespaceSelector: namespaces are unreadable: "
 			r.eventually("stale", func() bool {
 				s := r.manager.Targets()[0]
 				return s.State == dynwatch.Stale && strings.HasPrefix(s.Reason, why)
 			})
-			r.eventually("stale is told", func() bool {
-				state, reason := last()
-				return state == "stale" && strings.HasPrefix(reason, why)
-			})
+			announced("stale", why)
 			n := len(r.log.all())
 			api.put("team-a", "one", "")
 			r.passed()
 			r.wantThings(n, "added team-a/one 102")
-			api.admitNamespaces()
+			api.admit()
 			r.state(dynwatch.Live)
-			r.eventually("live is told again", func() bool { state, _ := last(); return state == "live" })
+			announced("live", "")
 			r.wantAudit(0)
 		})
 	}
@@ -149,8 +125,7 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "/team-a no", "team-a/one")
-			r := live(t, api, labelled())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, labelled())
 			api.refuseNamespaces(503, forEver)
 			r.state(dynwatch.Stale)
 			api.put("", "team-a", "yes")
@@ -161,7 +136,7 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 			if tt.code != 0 {
 				api.refuseNamespaces(tt.code, 1)
 			} else {
-				api.admitNamespaces()
+				api.admit()
 			}
 			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
 			r.caughtUp()
@@ -190,8 +165,7 @@ func TestNamespacesFromAWrongList(t *testing.T) {
 				api.put("", ns, "yes")
 				api.put(ns, "one", "")
 			}
-			r := live(t, api, labelled())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, labelled())
 			api.do(func() { api.lists = func(state map[string]change, _ bool) { wrong(state, old) } })
 			lists := api.requestsWith(namespacesPath + "?limit=500")
 			api.refuseNamespaces(503, 1)
@@ -223,8 +197,7 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "/team-a no", "team-a/one")
-			r := live(t, api, labelled())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, labelled())
 			api.refuseNamespaces(503, forEver)
 			r.state(dynwatch.Stale)
 			if tt.before {
@@ -236,7 +209,7 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 			if tt.after {
 				api.put("", "team-a", "yes")
 			}
-			api.admitNamespaces()
+			api.admit()
 			r.begin(labelled())
 			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
 			r.caughtUp()
@@ -249,19 +222,17 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 // between the two, and frames of them bring nothing.
 func TestStatesThatAListIsAheadOf(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = anything })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "two", "")
 	api.put("team-a", "one", "")
 	api.compact()
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.do(func() { api.slow = notOfNamespaces })
 	r.eventually("both", func() bool { return count(r.log.all()[n:], event.Entered) == 2 })
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
-	want := []string{"entered team-a/one uid-2 105", "entered team-a/two uid-3 104", "gap (102,105] selection state"}
-	r.wantEvents(n, want...)
+	r.wantEvents(n, "entered team-a/one uid-2 105", "entered team-a/two uid-3 104", "gap (102,105] selection state")
 }
 
 // TestMatchesAgainWhileItLeaves: the watch is behind as a namespace no longer matches, and still is as it matches again. The
@@ -269,9 +240,8 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 func TestMatchesAgainWhileItLeaves(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes")
 	api.put("team-a", "one", "") // 102
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = notOfNamespaces })
 	api.put("team-a", "two", "")
 	api.del("team-a", "two")
 	api.put("", "team-a", "no") // 105
@@ -282,8 +252,7 @@ func TestMatchesAgainWhileItLeaves(t *testing.T) {
 	r.eventually("one enters", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
-	want := []string{"left team-a/one uid-2 102<102", "entered team-a/one uid-2 102<102", "gap (102,106] selection state"}
-	r.wantEvents(n, want...)
+	r.wantEvents(n, "left team-a/one uid-2 102<102", "entered team-a/one uid-2 102<102", "gap (102,106] selection state")
 }
 
 // TestRecoveryWhileANamespaceLeaves: history is lost while frames of a namespace count until it has left. The list that is
@@ -291,9 +260,8 @@ func TestMatchesAgainWhileItLeaves(t *testing.T) {
 func TestRecoveryWhileANamespaceLeaves(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes")
 	api.put("team-a", "one", "") // 102
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = notOfNamespaces })
 	api.put("team-a", "two", "") // 103
 	api.put("team-a", "two", "")
 	api.put("", "team-a", "no") // 105
@@ -302,8 +270,7 @@ func TestRecoveryWhileANamespaceLeaves(t *testing.T) {
 	api.cut()
 	r.eventually("a gap", func() bool { return count(r.log.all()[n:], event.Gap) > 0 })
 	r.caughtUp()
-	want := []string{"left team-a/one uid-2 102<102", "gap (102,105] expired state"}
-	r.wantEvents(n, want...)
+	r.wantEvents(n, "left team-a/one uid-2 102<102", "gap (102,105] expired state")
 }
 
 // TestDeletedBeforeTheNamespaceMatched: while informd is down, an object is deleted that was never announced, and its
@@ -316,13 +283,10 @@ func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
 	n := len(r.log.all())
 	api.del("team-a", "two")
 	api.put("", "team-a", "yes")
-	r.begin(labelled())
-	r.caughtUp()
+	r.goLive(labelled())
 	r.eventually("both objects", func() bool { return len(thingLines(r.log.all()[n:])) == 3 })
 	want := []string{"deleted team-a/two 104", "entered team-a/one 102", "entered team-a/two 103"}
-	if diff := cmp.Diff(want, sorted(thingLines(r.log.all()[n:]))); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, want, sorted(thingLines(r.log.all()[n:])))
 	r.consistent()
 }
 
@@ -330,9 +294,8 @@ func TestDeletedBeforeTheNamespaceMatched(t *testing.T) {
 // target is at. Nothing is said of that object, and a gap declares what was filtered out.
 func TestDeletionFilteredAtThePosition(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one", "team-a/two")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = ofNamespaces })
 	api.put("", "team-a", "yes")
 	api.del("team-a", "two")
 	r.passed()
@@ -344,8 +307,7 @@ func TestDeletionFilteredAtThePosition(t *testing.T) {
 	r.eventually("another watch", func() bool { return r.manager.Targets()[0].Watches > watches })
 	api.put("team-a", "three", "")
 	r.caughtUp()
-	want := []string{"entered team-a/one uid-2 102", "gap (103,105] selection state", "added team-a/three uid-4 106"}
-	r.wantEvents(n, want...)
+	r.wantEvents(n, "entered team-a/one uid-2 102", "gap (103,105] selection state", "added team-a/three uid-4 106")
 }
 
 // TestNamespaceMatchesAfterARollback: etcd is restored to an older state while the Namespaces cannot be
@@ -371,7 +333,7 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 	r.passed()
 	failures := api.requestsWith(namespacesPath + "?")
 	r.eventually("the target has seen another failure", func() bool { return api.requestsWith(namespacesPath+"?") > failures+1 })
-	api.admitNamespaces()
+	api.admit()
 	r.eventually("it enters", func() bool {
 		return slices.ContainsFunc(r.since(n), func(s string) bool { return strings.Contains(s, "team-b/x") })
 	})
@@ -389,30 +351,30 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 // again when the list is read.
 func TestCauseOfWhatAListLeavesOut(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/x 1")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, labelled())
 	r.stop(false)
 	r.log.set(func() { r.log.void = true })
 	api.put("", "team-a", "no") // 103
-	var matched sync.Once
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if q := r.URL.Query(); strings.HasSuffix(r.URL.Path, "/things") && verbOf(r) == "list" && q.Get("limit") != "1" {
-				matched.Do(func() { api.put("", "team-a", "yes") }) // 104
-			}
-			return false
+	api.before(func(r *http.Request) bool {
+		return ofThings(r) && verbOf(r) == "list" && r.URL.Query().Get("limit") != "1"
+	}, func(_ *http.Request, n int64) {
+		if n == 1 {
+			api.put("", "team-a", "yes") // 104
 		}
 	})
 	r.begin(labelled())
-	r.eventually("entered again", func() bool { return count(r.log.all()[n:], event.Entered) == 1 })
-	for _, e := range r.log.all()[n:] {
-		if cause := event.SelectionCause(e.ID); e.Op == event.Left && cause != 103 {
-			t.Errorf("left with the cause %d, want 103", cause)
+	r.until(n, event.Entered)
+	same(t, []uint64{103}, causes(r.log.all()[n:], event.Left))
+}
+
+// causes are the revisions at which namespaces changed, of the events with an operation.
+func causes(events []event.Event, op event.Op) (all []uint64) {
+	for _, e := range events {
+		if e.Op == op {
+			all = append(all, event.SelectionCause(e.ID))
 		}
 	}
-	if count(r.log.all()[n:], event.Left) != 1 {
-		t.Errorf("events: %q", r.since(n))
-	}
+	return all
 }
 
 // TestMatchesForAWhileDuringAComparison: a namespace that the log has objects of does not match any more at the start. It
@@ -420,8 +382,7 @@ func TestCauseOfWhatAListLeavesOut(t *testing.T) {
 func TestMatchesForAWhileDuringAComparison(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "/team-b yes")
 	api.put("team-a", "x", "1") // 103
-	r := live(t, api, labelled())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, labelled())
 	r.stop(false)
 	api.put("", "team-a", "no") // 104
 	api.put("team-a", "there", "")
@@ -451,43 +412,27 @@ func TestCauseOfAReturnThatOnlyAListShows(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/x 1")
 	r := live(t, api, labelled())
 	api.put("", "team-a", "no") // 103
-	r.eventually("left", func() bool { return count(r.log.all(), event.Left) == 1 })
+	r.until(0, event.Left)
 	r.stop(false)
 	api.put("", "team-a", "yes") // 104
 	api.forget()
 	api.compact()
 	r.begin(labelled())
-	r.eventually("entered again", func() bool { return count(r.log.all(), event.Entered) == 1 })
-	for _, e := range r.log.all() {
-		if cause := event.SelectionCause(e.ID); e.Op == event.Entered && cause != 104 {
-			t.Errorf("entered with the cause %d, want 104", cause)
-		}
-	}
+	r.until(0, event.Entered)
+	same(t, []uint64{104}, causes(r.log.all(), event.Entered))
 }
 
 // TestStaleListOfANamespaceThatNoLongerMatches: the API server answers with a list from before the position. What it lacks is
 // not deleted.
 func TestStaleListOfANamespaceThatNoLongerMatches(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/one")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	stale := true
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if !stale || !strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") || r.URL.Query().Get("limit") != "500" {
-				return false
-			}
-			stale = false
-			_, _ = w.Write([]byte(`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"101"},"items":[]}`))
-			return true
-		}
-	})
+	r, n := liveFrom(t, api, labelled())
+	lists := api.staleListOf("team-a", 101)
 	api.put("", "team-a", "no")
 	r.eventually("an end", func() bool { return len(r.log.all()) > n })
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"left team-a/one uid-2 102<102"}, r.since(n)); diff != "" || stale {
-		t.Errorf("events (-want +got):\n%s", diff)
+	r.wantEvents(n, "left team-a/one uid-2 102<102")
+	if lists.Load() == 0 {
+		t.Error("no list was stale")
 	}
 }

@@ -41,9 +41,7 @@ func TestNamespaceDeletedWithItsPermission(t *testing.T) {
 			api.put("", "a", "")
 			api.put("a", "x", "")
 			api.put("a", "x", "")
-			wanted := inNamespaces("a")
-			r := live(t, api, wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, inNamespaces("a"))
 			api.do(func() {
 				api.denied = map[string]bool{"list a": true, "watch a": true, "list namespaces": c.deny}
 				api.mute = true

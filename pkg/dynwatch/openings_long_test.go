@@ -3,7 +3,6 @@
 package dynwatch_test
 
 import (
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -38,8 +37,7 @@ func TestStartOfManyTargets(t *testing.T) {
 	api.review = func(w http.ResponseWriter, _ *http.Request) {
 		reviewed.Add(1)
 		if !serve(w) {
-			w.WriteHeader(http.StatusCreated)
-			fmt.Fprint(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+			writeReview(w, true)
 		}
 	}
 	api.define()

@@ -12,17 +12,15 @@ import (
 
 // rewriteLists changes the body of each list of things.
 func rewriteLists(api *fakeAPI, change func(r *http.Request, body string) string) {
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if !ofThings(r) || verbOf(r) != "list" {
-				return false
-			}
-			answer := httptest.NewRecorder()
-			api.serveList(answer, r, "")
-			w.WriteHeader(answer.Code)
-			fmt.Fprint(w, change(r, answer.Body.String()))
-			return true
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !ofThings(r) || verbOf(r) != "list" {
+			return false
 		}
+		answer := httptest.NewRecorder()
+		api.serveList(answer, r, "")
+		w.WriteHeader(answer.Code)
+		fmt.Fprint(w, change(r, answer.Body.String()))
+		return true
 	})
 }
 
@@ -41,8 +39,7 @@ func TestListsWithoutItems(t *testing.T) {
 	api.del("a", "y")
 	api.forget()
 	api.compact()
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	r.consistent()
 	want := []string{"deleted a/x uid-1 104<101 replay", "deleted a/y uid-2 104<102 replay", "gap (102,104] expired state"}
 	r.wantUnordered(n, want...)
@@ -82,7 +79,7 @@ func TestListWithoutAnEnd(t *testing.T) {
 	})
 	r := start(t, api, things())
 	r.eventually("an error", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "continue token") })
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	r.consistent()
 }

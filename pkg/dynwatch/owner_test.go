@@ -2,13 +2,10 @@ package dynwatch_test
 
 import (
 	"bytes"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -56,8 +53,7 @@ func TestOwnerChain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			owners := api.own()
-			owners.put("apps", "app", "u-app", "")
-			owners.put("sets", "set", "u-set", "App/app/u-app")
+			owners.putSetOfApp()
 			api.put("a", "before", "set/u-set")
 			wanted := asking()
 			wanted.Mode = mode
@@ -83,42 +79,31 @@ func TestOwnerChain(t *testing.T) {
 	}
 }
 
-// An owner that came under the name of the one before is not taken for it.
-func TestOwnerUnderAnotherUID(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	owners.put("sets", "set", "u-set", "")
-	r := live(t, api, asking())
-	api.put("a", "old", "set/u-other")
-	r.chainOf("old", 1, event.Added, tester, "["+strings.Replace(setEnd, "u-set", "u-other", 1)+"]")
-	api.put("a", "new", "set/u-set")
-	r.chainOf("new", 1, event.Added, tester, "["+set+"]")
-}
-
-// Whoever names a controller of another namespace learns nothing about it.
-func TestOwnerInAnotherNamespace(t *testing.T) {
+// An owner that came under the name of the one before is not taken for it. Whoever names a controller of another namespace
+// learns nothing about it. A cycle ends.
+func TestOwnersThatAreNotFollowed(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own() // in namespace a
-	owners.put("apps", "app", "u-app", "")
-	owners.put("sets", "set", "u-set", "App/app/u-app")
-	r := live(t, api, asking())
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, tester, "["+set+","+app+"]")
-	api.put("b", "two", "set/u-set")
-	r.chainOf("two", 1, event.Added, tester, "["+setEnd+"]")
-}
-
-func TestOwnerCycle(t *testing.T) {
-	api := newFakeAPI(t)
-	owners := api.own()
-	owners.put("apps", "app", "u-app", "Set/set/u-set")
-	owners.put("sets", "set", "u-set", "App/app/u-app")
+	owners.putSetOfApp()
 	owners.put("sets", "self", "u-self", "Set/self/u-self")
+	owners.put("apps", "top", "u-top", "Set/below/u-below")
+	owners.put("sets", "below", "u-below", "App/top/u-top")
 	r := live(t, api, asking())
-	api.put("a", "one", "set/u-set")
-	r.chainOf("one", 1, event.Added, tester, "["+set+","+strings.Replace(app, "}", `,"complete":false}`, 1)+"]")
-	api.put("a", "two", "self/u-self")
-	r.chainOf("two", 1, event.Added, tester, "["+strings.NewReplacer(`"set"`, `"self"`, "u-set", "u-self").Replace(setEnd)+"]")
+	incomplete := func(owner, from, to string) string {
+		replacer := strings.NewReplacer(`"`+from+`"`, `"`+to+`"`, "u-"+from, "u-"+to)
+		return strings.Replace(replacer.Replace(owner), "}", `,"complete":false}`, 1)
+	}
+	below := strings.NewReplacer(`"set"`, `"below"`, "u-set", "u-below").Replace(set)
+	for name, c := range map[string]struct{ namespace, label, owner string }{
+		"followed":             {"a", "set/u-set", "[" + set + "," + app + "]"},
+		"another-uid":          {"a", "set/u-other", "[" + strings.Replace(setEnd, "u-set", "u-other", 1) + "]"},
+		"in-another-namespace": {"b", "set/u-set", "[" + setEnd + "]"},
+		"cycle":                {"a", "below/u-below", "[" + below + "," + incomplete(app, "app", "top") + "]"},
+		"cycle-of-one":         {"a", "self/u-self", "[" + incomplete(set, "set", "self") + "]"},
+	} {
+		api.put(c.namespace, name, c.label)
+		r.chainOf(name, 1, event.Added, tester, c.owner)
+	}
 }
 
 // What objects say of their controllers makes no path of a request that is none of a group.
@@ -152,14 +137,7 @@ func TestOwnerOfAStrangeGroup(t *testing.T) {
 func TestOwnerLongChain(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
-	const long = 12
-	for i := range long {
-		next := ""
-		if i < long-1 {
-			next = "Set/s" + string(rune('b'+i)) + "/us" + string(rune('b'+i))
-		}
-		owners.put("sets", "s"+string(rune('a'+i)), "us"+string(rune('a'+i)), next)
-	}
+	owners.putChain(12)
 	r := live(t, api, asking())
 	api.put("a", "one", "sa/usa")
 	e := r.lastOf("one", 1)
@@ -174,17 +152,10 @@ func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
 	owners.do(func() { owners.slow = 400 * time.Millisecond })
-	for i := range 8 {
-		name, next := "s"+string(rune('a'+i)), ""
-		if i < 7 {
-			next = "Set/s" + string(rune('b'+i)) + "/us" + string(rune('b'+i))
-		}
-		owners.put("sets", name, "u"+name, next)
-	}
+	owners.putChain(8)
 	r := newRig(t, api)
 	r.ownerWait = time.Second // the chain takes three
-	r.begin(asking())
-	r.caughtUp()
+	r.goLive(asking())
 	api.put("a", "one", "sa/usa")
 	e := r.lastOf("one", 1)
 	chain := string(e.Member("ownerChain"))
@@ -200,16 +171,13 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 	owners := api.own()
 	owners.put("sets", "set", "u-set", "")
 	owners.deny(true)
-	r := newRig(t, api)
-	var log lockedBuffer
-	r.logger = slog.New(slog.NewTextHandler(&log, nil))
+	r, log := newListening(t, api)
 	const many = 500
 	for i := range many {
 		api.put("a", "thing-"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+strings.Repeat("y", i/26), "set/u-set")
 	}
 	begin := time.Now()
-	r.begin(asking())
-	r.caughtUp()
+	r.goLive(asking())
 	if took := time.Since(begin); took > deadline/2 {
 		t.Errorf("%v for the first list", took)
 	}
@@ -238,8 +206,7 @@ func TestOwnersThatHang(t *testing.T) {
 	owners.do(func() { owners.hung = true })
 	r := newRig(t, api)
 	r.ownerWait = time.Second
-	r.begin(asking())
-	r.caughtUp()
+	r.goLive(asking())
 	began := time.Now()
 	const many = 50
 	for i := range many {
@@ -258,8 +225,7 @@ func TestOwnersThatHang(t *testing.T) {
 func TestOwnerOfWhatEndedMeanwhile(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
-	owners.put("apps", "app", "u-app", "")
-	owners.put("sets", "set", "u-set", "App/app/u-app")
+	owners.putSetOfApp()
 	r := live(t, api, asking())
 	api.put("a", "one", "set/u-set")
 	r.chainOf("one", 1, event.Added, tester, "["+set+","+app+"]")
@@ -310,7 +276,5 @@ func TestMembersAreNoChange(t *testing.T) {
 	r.eventually("held back", func() bool { return r.manager.Targets()[0].Unchanged == 1 })
 	api.put("a", "one", "set/u-set2")
 	r.lastOf("one", 2)
-	if diff := cmp.Diff([]string{"added a/one uid-1 101", "modified a/one uid-1 103<101"}, lines(r.log.all())[1:]); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, []string{"added a/one uid-1 101", "modified a/one uid-1 103<101"}, lines(r.log.all())[1:])
 }

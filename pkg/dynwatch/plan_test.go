@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -38,94 +37,69 @@ func (f *fakeAPI) fill(n int) {
 }
 
 func TestPlan(t *testing.T) {
-	ready := func(rv uint64) dynwatch.TargetPlan {
-		return dynwatch.TargetPlan{
-			Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, Scope: dynwatch.ScopeCluster,
-			State: dynwatch.Ready, ResourceVersion: rv,
-		}
+	ready := dynwatch.TargetPlan{
+		Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full,
+		Scope: dynwatch.ScopeCluster, State: dynwatch.Ready,
 	}
 	cases := map[string]struct {
 		begin  func(api *fakeAPI)
 		wanted dynwatch.Resource
-		want   func() dynwatch.TargetPlan
+		rv     uint64
+		change func(p *dynwatch.TargetPlan) // of what is ready
 	}{
-		"nothing there": {want: func() dynwatch.TargetPlan { return ready(100) }},
+		"nothing there": {rv: 100},
 		"all in one page": {
-			begin: func(api *fakeAPI) { api.fill(20) },
-			want: func() dynwatch.TargetPlan {
-				p := ready(120)
-				p.Objects = 20
-				return p
-			},
+			begin: func(api *fakeAPI) { api.fill(20) }, rv: 120,
+			change: func(p *dynwatch.TargetPlan) { p.Objects = 20 },
 		},
 		"the API server says how many there are": {
-			begin: func(api *fakeAPI) { api.fill(100) },
-			want: func() dynwatch.TargetPlan {
-				p := ready(200)
-				p.Objects = 100
-				return p
-			},
+			begin: func(api *fakeAPI) { api.fill(100) }, rv: 200,
+			change: func(p *dynwatch.TargetPlan) { p.Objects = 100 },
 		},
 		"with a selector it does not": {
 			begin:  func(api *fakeAPI) { api.fill(62) },
-			wanted: dynwatch.Resource{LabelSelector: "on=yes"},
-			want: func() dynwatch.TargetPlan {
-				p := ready(162)
-				p.Objects, p.More = 1, true
-				return p
-			},
+			wanted: dynwatch.Resource{LabelSelector: "on=yes"}, rv: 162,
+			change: func(p *dynwatch.TargetPlan) { p.Objects, p.More = 1, true },
 		},
 		"not served": {
 			begin: func(api *fakeAPI) { api.served = false },
-			want: func() dynwatch.TargetPlan {
-				p := ready(0)
+			change: func(p *dynwatch.TargetPlan) {
 				p.Version, p.Kind = "", ""
 				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no group "example.com"`
-				return p
 			},
 		},
 		"list is missing": {
 			begin: func(api *fakeAPI) { api.denied = map[string]bool{"list": true} },
-			want: func() dynwatch.TargetPlan {
-				p := ready(0)
+			change: func(p *dynwatch.TargetPlan) {
 				p.MissingVerbs = []string{"list"}
 				p.State, p.Reason = dynwatch.Forbidden, "list: things.example.com is forbidden: you cannot list it"
-				return p
 			},
 		},
 		"watch is missing": {
-			begin: func(api *fakeAPI) { api.put("a", "x", "yes"); api.denied = map[string]bool{"watch": true} },
-			want: func() dynwatch.TargetPlan {
-				p := ready(101)
-				p.Objects = 1
-				p.MissingVerbs = []string{"watch"}
+			begin: func(api *fakeAPI) { api.put("a", "x", "yes"); api.denied = map[string]bool{"watch": true} }, rv: 101,
+			change: func(p *dynwatch.TargetPlan) {
+				p.Objects, p.MissingVerbs = 1, []string{"watch"}
 				p.State, p.Reason = dynwatch.Forbidden, "the credentials do not allow to watch it"
-				return p
 			},
 		},
 		"nobody knows what is missing": {
 			begin: func(api *fakeAPI) {
 				api.review = func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, 403, "Forbidden", "not for you") }
-			},
-			want: func() dynwatch.TargetPlan { return ready(100) },
+			}, rv: 100,
 		},
 		"no such resource": {
 			wanted: dynwatch.Resource{Resource: "things/status"},
-			want: func() dynwatch.TargetPlan {
-				p := ready(0)
+			change: func(p *dynwatch.TargetPlan) {
 				p.Name, p.Resource, p.Version, p.Kind = "example.com/things/status", "things/status", "", ""
 				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no resource "things/status" in example.com (did you mean "things"?)`
-				return p
 			},
 		},
 		"metadata, of one namespace": {
 			begin:  func(api *fakeAPI) { api.fill(3); api.put("b", "y", "") },
-			wanted: dynwatch.Resource{Mode: dynwatch.Metadata, Namespaces: []string{"b"}},
-			want: func() dynwatch.TargetPlan {
-				p := ready(104)
+			wanted: dynwatch.Resource{Mode: dynwatch.Metadata, Namespaces: []string{"b"}}, rv: 104,
+			change: func(p *dynwatch.TargetPlan) {
 				p.Name, p.Namespace, p.Scope = "example.com/things@b", "b", dynwatch.ScopeNamespaced
 				p.Mode, p.Objects = dynwatch.Metadata, 1
-				return p
 			},
 		},
 	}
@@ -138,9 +112,12 @@ func TestPlan(t *testing.T) {
 			if c.wanted.Group = "example.com"; c.wanted.Resource == "" {
 				c.wanted.Resource = "things"
 			}
-			if diff := cmp.Diff(c.want(), planned(t, api, c.wanted)); diff != "" {
-				t.Error(diff)
+			want := ready
+			want.ResourceVersion = c.rv
+			if c.change != nil {
+				c.change(&want)
 			}
+			same(t, want, planned(t, api, c.wanted))
 		})
 	}
 }

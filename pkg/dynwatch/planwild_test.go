@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -68,9 +66,7 @@ func TestPlanOfWildcards(t *testing.T) {
 					got[p.Name] = want
 				}
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			same(t, c.want, got)
 			if !slices.IsSortedFunc(all.Targets, func(a, b dynwatch.TargetPlan) int { return strings.Compare(a.Name, b.Name) }) {
 				t.Error("not sorted by name")
 			}
@@ -110,9 +106,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 			if err != nil || len(all.Targets) != 1 || all.Targets[0].State != dynwatch.Ready {
 				t.Errorf("%v: %+v", err, all)
 			}
-			if diff := cmp.Diff(c.want, all.Optional); diff != "" {
-				t.Error(diff)
-			}
+			same(t, c.want, all.Optional)
 		})
 	}
 	api := newFakeAPI(t)

@@ -22,8 +22,7 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 	api := newFakeAPI(t)
 	api.serveIn("v2", "v1")
 	api.put("a", "x", "")
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	stale := func() bool {
 		s := r.manager.Targets()[0]
 		return s.State == dynwatch.Stale && s.Version == "v2" && strings.Contains(s.Reason, "conversion webhook")
@@ -32,7 +31,7 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 	api.cut()
 	r.eventually("stale", stale)
 	api.put("a", "x", "")
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	breakVersion(api, "v2")
 	api.cut()

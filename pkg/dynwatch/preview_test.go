@@ -40,8 +40,7 @@ func TestPreviewIsWhatIsWatched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
-			r := live(t, api, wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, wanted)
 			for _, label := range []string{"yes", "no", "yes"} {
 				api.put("a", "x", label)
 				r.caughtUp()

@@ -1,7 +1,6 @@
 package dynwatch_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +17,7 @@ func (f *fakeAPI) starve() {
 // A watch cache that gets nothing from etcd any more sends bookmarks all the same.
 func TestStarvedWatchIsReplaced(t *testing.T) {
 	api := fourObjects(t)
-	r := liveHasty(t, api, things())
-	n := len(r.log.all())
+	r, n := liveHastyFrom(t, api, things())
 	api.starve()
 	api.do(func() { api.fresh = api.opened }) // the next connection reaches another API server
 	breakWith(api, func() {})
@@ -39,8 +37,7 @@ func TestStarvedWatchIsReplaced(t *testing.T) {
 // Where no connection helps, lists replace the watch, and the state says that it is behind.
 func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 	api := fourObjects(t)
-	r := liveHasty(t, api, things())
-	n := len(r.log.all())
+	r, n := liveHastyFrom(t, api, things())
 	api.starve()
 	breakWith(api, func() {})
 	r.eventually("stale", func() bool {
@@ -98,8 +95,7 @@ func TestAuditOfAStarvedWatch(t *testing.T) {
 // A silent watch whose list differs twice does not go on as if nothing were missing.
 func TestSecondSilentWatchReconciles(t *testing.T) {
 	api := fourObjects(t)
-	r := liveHasty(t, api, things())
-	n := len(r.log.all())
+	r, n := liveHastyFrom(t, api, things())
 	api.do(func() { api.mute = true })
 	api.put("a", "changed", "")
 	api.del("a", "deleted")
@@ -115,7 +111,7 @@ func TestSilentWatchBesideRejectedObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
 			r := liveHasty(t, api, things())
-			api.unemittable(object)
+			api.unemittable(`"name":"` + object + `"`)
 			api.put("a", object, "")
 			r.caughtUp()
 			n := len(r.log.all())
@@ -134,7 +130,7 @@ func TestStarvedWatchOfNamespaces(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
 	api.do(func() {
 		api.slow = nil
-		api.stale = func(r *http.Request) bool { return r.URL.Path == namespacesPath }
+		api.stale = ofNamespaces
 	})
 	r := liveHasty(t, api, labelled())
 	api.starve()

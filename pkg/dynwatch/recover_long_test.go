@@ -22,18 +22,7 @@ func TestManyTargetsAfterARestart(t *testing.T) {
 	r := start(t, api)
 	r.manager.SetTiming(time.Minute, time.Second, 20*time.Millisecond)
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
-	live := func() bool {
-		api.mu.Lock()
-		rev := api.rev
-		api.mu.Unlock()
-		for _, s := range r.manager.Targets() {
-			if s.State != dynwatch.Live || s.ResourceVersion != rev {
-				return false
-			}
-		}
-		return true
-	}
-	r.within(2*time.Minute, "all targets live", live)
+	r.within(2*time.Minute, "all targets live", r.isCaughtUp)
 	api.do(func() { api.mute = true })
 	for i := range revisions {
 		api.put(fmt.Sprintf("ns-%d", i), "x", "")
@@ -41,7 +30,7 @@ func TestManyTargetsAfterARestart(t *testing.T) {
 	before, exact := api.requestsWith("/things?"), api.requestsWith("resourceVersionMatch=Exact")
 	api.forget()
 	api.do(func() { api.mute = false })
-	r.within(2*time.Minute, "all targets live again", live)
+	r.within(2*time.Minute, "all targets live again", r.isCaughtUp)
 	checkStream(t, r.log.all(), api)
 	// Each target compares one list, and looks up and walks what differs.
 	if n := api.requestsWith("resourceVersionMatch=Exact") - exact; n > targets+6*revisions {
@@ -49,7 +38,5 @@ func TestManyTargetsAfterARestart(t *testing.T) {
 	}
 	if n := api.requestsWith("/things?") - before; n > 12*targets {
 		t.Errorf("%d requests", n)
-	} else {
-		t.Logf("%d requests for %d targets", n, targets)
 	}
 }

@@ -82,28 +82,17 @@ func TestSelectedAgainDuringALoss(t *testing.T) {
 	r.eventually("the object has left", func() bool { return r.lastOp("x") == event.Left })
 	api.put("b", "y", "")
 	r.caughtUp()
-	api.do(func() {
-		api.mute = true
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool { // all lists but that for the revision
-			if q := r.URL.Query(); q.Get("watch") != "" || q.Get("fieldSelector") != "" || !strings.HasSuffix(r.URL.Path, "/things") {
-				return false
-			}
-			w.WriteHeader(http.StatusInternalServerError)
-			return true
-		}
-	})
-	api.put("b", "y", "")
-	api.forget()
-	api.do(func() { api.mute = false })
+	api.keepRefusing(func(r *http.Request) bool { // all lists but that for the revision
+		return ofThings(r) && verbOf(r) == "list" && r.URL.Query().Get("fieldSelector") == ""
+	}, answers()["500"])
+	r.lose(func(api *fakeAPI) { api.put("b", "y", "") })
 	r.eventually("the loss is marked", func() bool {
-		r.log.mu.Lock()
-		defer r.log.mu.Unlock()
-		return strings.Contains(string(r.log.marks["example.com/things"]), "expired")
+		return strings.Contains(string(r.log.marksNow()["example.com/things"]), "expired")
 	})
 	r.stop(false)
 	api.put("", "a", "yes")
 	api.put("b", "y", "")
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	api.forget()
 	api.compact()
 	r.begin(wanted)
@@ -133,7 +122,7 @@ func TestLeftBeforeALaterListOfItsNamespace(t *testing.T) {
 	api.put("team-b", "b0", "yes")
 	r.caughtUp()
 	before := len(r.log.all())
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.do(func() { api.slow = notOfNamespaces })
 	first := api.put("team-a", "y", "yes")
 	oldest := fill()
 	api.put("team-a", "x", "no")

@@ -7,10 +7,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -83,14 +82,11 @@ func TestResnapshot(t *testing.T) {
 	r.caughtUp()
 	n := len(r.log.all())
 	first := r.resnapshot()
-	want := []string{
+	r.wantEvents(n,
 		"begin 106", "snapshot a/changed uid-1 105<105 replay", "snapshot a/recreated uid-3 103<103 replay",
 		"snapshot a/same uid-4 104<104 replay", "synced 106",
-	}
-	r.wantEvents(n, want...)
-	if diff := cmp.Diff(dynwatch.ResnapshotResult{Target: "example.com/things", Run: first.Run, Revision: 106, Objects: 3}, first); diff != "" {
-		t.Error(diff)
-	}
+	)
+	same(t, dynwatch.ResnapshotResult{Target: "example.com/things", Run: first.Run, Revision: 106, Objects: 3}, first)
 	second := r.resnapshot() // in the same second, perhaps
 	if second.Run <= first.Run || second.Objects != 3 {
 		t.Errorf("%+v after %+v", second, first)
@@ -110,19 +106,13 @@ func TestResnapshot(t *testing.T) {
 	// The log is what the next process goes on from.
 	r.stop(false)
 	n = len(r.log.all())
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	r.wantEvents(n)
 }
 
 // The objects are announced as of the position, also those of which the watch has yet to bring a change.
 func TestResnapshotIsOfThePosition(t *testing.T) {
-	for name, write := range map[string]func(api *fakeAPI){
-		"a change":      func(api *fakeAPI) { api.put("a", "changed", "") },
-		"a birth":       func(api *fakeAPI) { api.put("a", "born", "") },
-		"a deletion":    func(api *fakeAPI) { api.del("a", "deleted") },
-		"a re-creation": func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") },
-	} {
+	for name, write := range sinceBackup() {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
 			r := live(t, api, things())
@@ -140,7 +130,7 @@ func TestResnapshotIsOfThePosition(t *testing.T) {
 }
 
 // TestResnapshotBehindTheLog: the process before was killed before its last mark, so that the log has more than the
-// list at the position. A consumer drops what has no event until the end.
+// list at the position. A consumer drops what has no event until the end. Frames bring nothing of what the log has.
 func TestResnapshotBehindTheLog(t *testing.T) {
 	for name, write := range map[string]func(api *fakeAPI){
 		"a change":      func(api *fakeAPI) { api.put("a", "changed", "") },
@@ -150,21 +140,14 @@ func TestResnapshotBehindTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
 			r := live(t, api, things())
-			write(api)
-			r.caughtUp()
-			r.stop(true)
+			r.forgetsTheMarksOf(func() { write(api) }, things())
 			api.do(func() { api.mute = true })
 			r.begin(things())
 			r.state(dynwatch.Live)
 			n := len(r.log.all())
-			outcome := r.resnapshotLater()
-			r.eventually("begun", func() bool { return len(r.log.all()) > n+1 })
+			end := r.resnapshotLater(n)
 			api.do(func() { api.mute = false })
-			x := <-outcome
-			checkResnapshot(t, r.log.all(), x.Run)
-			if x.Err != nil {
-				t.Errorf("%+v", x)
-			}
+			end(len(api.state()))
 		})
 	}
 }
@@ -172,49 +155,27 @@ func TestResnapshotBehindTheLog(t *testing.T) {
 // Amid writes, cut watches and lists that fail: every object comes, none twice.
 func TestResnapshotAmidFaults(t *testing.T) {
 	api := newFakeAPI(t)
-	for i := range 1200 {
-		api.put("a", fmt.Sprintf("object-%d", i), "")
-	}
+	api.putMany(1200, "")
 	r := live(t, api, things())
-	lists := 0
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if r.URL.Query().Get("limit") != "500" {
-				return false
-			}
-			switch lists++; lists % 7 {
-			case 3:
-				writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
-			case 5:
-				api.generation++ // the watch ends meanwhile
-				close(api.changed)
-				api.changed = make(chan struct{})
-				return false
-			default:
-				return false
-			}
-			return true
+	var lists atomic.Int64
+	api.keepRefusing(func(r *http.Request) bool {
+		if !isPage(r) {
+			return false
+		}
+		n := lists.Add(1) % 7
+		if n == 5 {
+			api.cut() // the watch ends meanwhile
+		}
+		return n == 3
+	}, refusal(410, "Expired", "The provided continue parameter is too old"))
+	stop := api.load(time.Millisecond, func(i int) {
+		name := fmt.Sprint("x", i*37%1300)
+		if i%3 == 0 {
+			api.del("a", name)
+		} else {
+			api.put("a", name, "")
 		}
 	})
-	done, written := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(written)
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			name := fmt.Sprintf("object-%d", i*37%1300)
-			if i%3 == 0 {
-				api.del("a", name)
-			} else {
-				api.put("a", name, "")
-			}
-		}
-	}()
 	var runs []uint64
 	for range 3 {
 		x := r.resnapshot()
@@ -223,8 +184,7 @@ func TestResnapshotAmidFaults(t *testing.T) {
 		}
 		runs = append(runs, x.Run)
 	}
-	close(done)
-	<-written
+	stop()
 	r.caughtUp()
 	for _, run := range runs {
 		if n := checkResnapshot(t, r.log.all(), run); n < 500 {
@@ -250,9 +210,7 @@ func TestResnapshotAfterARollback(t *testing.T) {
 		fmt.Sprintf("example.com/things:102:begin:r%d:e1", x.Run), fmt.Sprintf("uid-1:101:r%d:e1", x.Run),
 		fmt.Sprintf("uid-2:102:r%d:e1", x.Run), fmt.Sprintf("example.com/things:102:synced:r%d:e1", x.Run),
 	}
-	if diff := cmp.Diff(want, ids); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, ids)
 }
 
 func TestResnapshotGivesUp(t *testing.T) {
@@ -327,7 +285,8 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	r := live(t, api, things())
 	api.keepRefusing(isPage, refusal(429, "TooManyRequests", "later"))
 	n := len(r.log.all())
-	outcome := r.resnapshotLater()
+	outcome := make(chan dynwatch.ResnapshotResult, 1)
+	go func() { outcome <- r.resnapshot() }()
 	r.eventually("begun", func() bool { return len(r.log.all()) == n+1 })
 	must(t, r.manager.Apply(nil))
 	if x := <-outcome; x.Err == nil || !strings.Contains(x.Err.Error(), "target stopped") {
@@ -335,55 +294,35 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	}
 }
 
-// resnapshotLater is resnapshot beside the caller.
-func (r *rig) resnapshotLater() <-chan dynwatch.ResnapshotResult {
+// resnapshotLater is resnapshot beside the caller, which waits until it has begun, behind the first n events. The end is held
+// to so many objects.
+func (r *rig) resnapshotLater(n int) (end func(objects int)) {
+	r.t.Helper()
 	outcome := make(chan dynwatch.ResnapshotResult, 1)
 	go func() { outcome <- r.resnapshot() }()
-	return outcome
-}
-
-// After a crash the log can be ahead of the checkpoint, from which the watch goes on. Its frames bring
-// nothing of what the log has.
-func TestResnapshotWhileTheLogIsAhead(t *testing.T) {
-	api := fourObjects(t)
-	r := live(t, api, things())
-	r.stop(false)
-	marks := r.log.marksNow()
-	r.begin(things())
-	api.put("a", "changed", "")
-	r.caughtUp()
-	r.stop(true)
-	r.log.set(func() { r.log.marks = marks })
-	n := len(r.log.all())
-	api.do(func() { api.mute = true })
-	r.begin(things())
-	r.state(dynwatch.Live)
-	outcome := r.resnapshotLater()
-	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
-	api.do(func() { api.mute = false })
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 4 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
+	r.until(n, event.Begin)
+	return func(objects int) {
+		r.t.Helper()
+		if x := <-outcome; x.Err != nil || checkResnapshot(r.t, r.log.all(), x.Run) != objects {
+			r.t.Errorf("%+v, events %q", x, r.since(n))
+		}
 	}
 }
 
 // A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.
 func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
-	r := live(t, api, labelled())
-	n := len(r.log.all())
-	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	r, n := liveFrom(t, api, labelled())
+	api.do(func() { api.slow = anything })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "two", "")
 	api.put("team-a", "one", "")
 	api.compact()
-	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.do(func() { api.slow = notOfNamespaces })
 	r.eventually("both", func() bool { return count(r.log.all()[n:], event.Entered) == 2 })
-	outcome := r.resnapshotLater()
-	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
+	end := r.resnapshotLater(n)
 	api.do(func() { api.slow = nil })
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 2 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
-	}
+	end(2)
 }
 
 // TestResnapshotWhileANamespaceLeaves: a namespace no longer matches, and its objects leave once the watch has come so
@@ -391,27 +330,18 @@ func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
 func TestResnapshotWhileANamespaceLeaves(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/one")
 	r := live(t, api, labelled())
-	api.do(func() {
-		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			of := strings.Contains(r.URL.Path, "/namespaces/team-a/") && !byName(r)
-			if of {
-				writeStatus(w, 400, "BadRequest", "no list of a namespace")
-			}
-			return of
-		}
-	})
+	api.do(func() { api.slow = notOfNamespaces })
+	lists := api.refuseTimes(forEver, func(r *http.Request) bool {
+		return strings.Contains(r.URL.Path, "/namespaces/team-a/") && !byName(r)
+	}, refusal(400, "BadRequest", "no list of a namespace"))
 	api.put("", "team-a", "no")
-	r.eventually("a list of the namespace", func() bool { return api.requestsWith("/namespaces/team-a/") > 0 })
+	r.eventually("a list of the namespace", func() bool { return lists.Load() > 0 })
 	n := len(r.log.all())
-	outcome := r.resnapshotLater()
-	r.eventually("begun", func() bool { return count(r.log.all()[n:], event.Begin) == 1 })
+	end := r.resnapshotLater(n)
 	<-time.After(100 * time.Millisecond) // for a list that counts
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	api.put("", "team-a", "yes")
-	if x := <-outcome; checkResnapshot(t, r.log.all(), x.Run) != 1 || x.Err != nil {
-		t.Errorf("%+v, events %q", x, r.since(n))
-	}
+	end(1)
 }
 
 // A wrong watch cache shows a deleted object, which is not announced, and lacks one that exists: a consumer would
@@ -429,17 +359,9 @@ func TestResnapshotFromAWrongList(t *testing.T) {
 		t.Errorf("%+v, events %q", x, r.since(n))
 	}
 	api.hide("a/same")
-	lists := 0
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if r.URL.Query().Get("limit") == "500" {
-				if lists++; lists == 2 {
-					api.lists = nil
-				}
-			}
-			return false
+	api.before(isPage, func(_ *http.Request, n int64) {
+		if n == 2 {
+			api.do(func() { api.lists = nil })
 		}
 	})
 	if x := r.resnapshot(); checkResnapshot(t, r.log.all(), x.Run) != 3 || x.Err != nil {
@@ -474,25 +396,19 @@ func TestResnapshotOfAnUnreadableObject(t *testing.T) {
 // that the other list has shown since.
 func TestResnapshotDuringAnAudit(t *testing.T) {
 	api := newFakeAPI(t)
-	for i := range 600 {
-		api.put("a", fmt.Sprint("x", i), "")
-	}
+	api.putMany(600, "")
 	r := live(t, api, things())
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if metadataOnly(r) && r.URL.Query().Get("continue") != "" {
-				close(reached)
-				<-goOn
-			}
-			return false
-		}
+	api.before(func(r *http.Request) bool { return metadataOnly(r) && r.URL.Query().Get("continue") != "" }, func(*http.Request, int64) {
+		close(reached)
+		<-goOn
 	})
 	lookUps := api.requestsWith("metadata.name%3Dx")
 	audited := make(chan dynwatch.AuditResult, 1)
 	go func() { audited <- r.auditNow() }()
 	<-reached
-	outcome := r.resnapshotLater()
+	outcome := make(chan dynwatch.ResnapshotResult, 1)
+	go func() { outcome <- r.resnapshot() }()
 	<-time.After(200 * time.Millisecond) // for a re-snapshot that does not wait
 	close(goOn)
 	if x := <-audited; x.Err != nil || x.Divergences != 0 {

@@ -26,46 +26,6 @@ func restarted(t *testing.T, kill bool, meanwhile func(api *fakeAPI)) (*rig, int
 	return r, n
 }
 
-func wantSince(t *testing.T, r *rig, n int, want ...string) {
-	t.Helper()
-	r.caughtUp()
-	r.eventually("events", func() bool { return len(r.log.all()) >= n+len(want) })
-	r.wantEvents(n, want...)
-	checkStream(t, r.log.all(), r.api)
-}
-
-func TestRestartWithoutChangesSaysNothing(t *testing.T) {
-	for _, kill := range []bool{false, true} {
-		r, n := restarted(t, kill, func(*fakeAPI) {})
-		wantSince(t, r, n)
-	}
-}
-
-func TestRestartAfterHistoryExpiredSaysNothingButTheGap(t *testing.T) {
-	r, n := restarted(t, false, func(api *fakeAPI) {
-		api.put("a", "z", "")
-		api.del("a", "z")
-		api.forget()
-	})
-	r.caughtUp()
-	r.eventually("the gap", func() bool { return len(r.log.all()) > n })
-	checkStream(t, r.log.all(), r.api)
-}
-
-func TestChangesDuringDowntimeComeOut(t *testing.T) {
-	r, n := restarted(t, true, func(api *fakeAPI) {
-		api.put("a", "x", "")
-		api.put("a", "z", "")
-		api.del("a", "y")
-		api.put("a", "y", "")
-	})
-	r.caughtUp()
-	if got := len(r.since(n)); got != 4 {
-		t.Errorf("%d events after the restart, want 4: %q", got, r.since(n))
-	}
-	checkStream(t, r.log.all(), r.api)
-}
-
 // A deletion that only a list tells of carries what the journal held last.
 func TestDeletionFoundAfterDowntimeCarriesTheLastState(t *testing.T) {
 	r, n := restarted(t, true, func(api *fakeAPI) {
@@ -73,9 +33,7 @@ func TestDeletionFoundAfterDowntimeCarriesTheLastState(t *testing.T) {
 		api.forget()
 		api.compact()
 	})
-	r.eventually("the deletion", func() bool {
-		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Deleted })
-	})
+	r.until(n, event.Deleted)
 	r.caughtUp()
 	checkStream(t, r.log.all(), r.api)
 	var before, deletion event.Event
@@ -90,23 +48,6 @@ func TestDeletionFoundAfterDowntimeCarriesTheLastState(t *testing.T) {
 	if string(deletion.Object()) != string(before.Object()) || len(before.Object()) == 0 {
 		t.Errorf("the deletion's object is %s, want %s", deletion.Object(), before.Object())
 	}
-}
-
-// A mark that is gone, while objects are known, is lost history: it is declared.
-func TestLostMarkIsDeclared(t *testing.T) {
-	r, n := restarted(t, false, func(*fakeAPI) {})
-	r.caughtUp()
-	r.stop(false)
-	r.log.set(func() { clear(r.log.marks) })
-	r.api.put("a", "x", "")
-	r.api.del("a", "y")
-	r.begin(things())
-	r.caughtUp()
-	r.eventually("a gap", func() bool {
-		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
-	})
-	r.announcesAll(n)
-	checkStream(t, r.log.all(), r.api)
 }
 
 // announcesAll waits until a snapshot is complete that names all objects, behind the first n
@@ -186,8 +127,7 @@ func TestStopWhileTheLogIsFull(t *testing.T) {
 	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
 	r.stop(false)
 	release()
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	for _, e := range r.log.all() {
 		if e.Op == event.Gap {
 			t.Errorf("gap %+v", *e.Gap)
@@ -196,51 +136,40 @@ func TestStopWhileTheLogIsFull(t *testing.T) {
 	checkStream(t, r.log.all(), r.api)
 }
 
-// A journal that was emptied behind informd's back is lost history, too, though
-// the mark is there.
-func TestEmptiedJournalIsDeclared(t *testing.T) {
-	r, _ := restarted(t, false, func(*fakeAPI) {})
-	r.caughtUp()
-	r.stop(false)
-	r.log.set(func() { r.log.events = nil })
-	r.begin(things())
-	r.eventually("a gap", func() bool {
-		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
-	})
-	r.caughtUp()
-	r.announcesAll(0)
-	checkStream(t, r.log.all(), r.api)
-}
-
-// A resource that is removed while informd is down takes its objects along.
-func TestResourceRemovedDuringDowntime(t *testing.T) {
-	r, n := restarted(t, false, func(api *fakeAPI) {
-		api.del("a", "x")
-		api.del("a", "y")
-		api.do(func() { api.served = false })
-	})
-	r.eventually("the deletions", func() bool { return len(r.log.all()) == n+3 })
-	for _, e := range r.log.all()[n:] {
-		if e.Kind == "" || e.Version == "" {
-			t.Errorf("%s has no kind or version", e.ID)
-		}
+// A mark that is gone, while objects are known, is lost history: it is declared. So is a journal that was emptied behind
+// informd's back, though the mark is there.
+func TestLostJournalIsDeclared(t *testing.T) {
+	for name, lose := range map[string]func(log *recorder){
+		"the mark":   func(log *recorder) { clear(log.marks) },
+		"all events": func(log *recorder) { log.events = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := restarted(t, false, func(*fakeAPI) {})
+			r.caughtUp()
+			r.stop(false)
+			r.log.set(func() { lose(r.log) })
+			n := len(r.log.all())
+			r.api.put("a", "x", "")
+			r.api.del("a", "y")
+			r.goLive(things())
+			r.untilGap(n, "journal")
+			r.announcesAll(n)
+			checkStream(t, r.log.all(), r.api)
+		})
 	}
-	checkStream(t, r.log.all(), r.api)
 }
 
 // After a restart in another epoch the same revision can mean another state.
 func TestRollbackDuringDowntime(t *testing.T) {
 	r, n := restarted(t, false, func(*fakeAPI) {})
 	r.caughtUp()
-	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	rev := r.api.revisionNow()
 	r.api.put("a", "x", "")
 	r.caughtUp()
 	r.stop(false)
 	r.api.rollBack(rev)
 	r.begin(things())
-	r.eventually("a gap", func() bool {
-		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "rollback" })
-	})
+	r.untilGap(n, "rollback")
 	var told []string
 	for _, e := range r.log.all()[n:] {
 		if e.Name == "y" {
@@ -257,11 +186,9 @@ func TestRollbackDuringDowntime(t *testing.T) {
 func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 	r, _ := restarted(t, false, func(*fakeAPI) {})
 	r.caughtUp()
-	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	rev := r.api.revisionNow()
 	r.api.put("a", "brief", "")
-	for range 5 {
-		r.api.put("a", "x", "")
-	}
+	r.api.putTimes(5, "a", "x", "")
 	r.api.del("a", "brief")
 	r.caughtUp()
 	r.api.rollBack(rev)
@@ -269,8 +196,7 @@ func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 	r.caughtUp()
 	r.stop(false)
 	n := len(r.log.all())
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	r.api.put("a", "brief", "")
 	r.caughtUp()
 	r.eventually("the new object", func() bool { return len(r.log.all()) == n+1 })
@@ -281,10 +207,8 @@ func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 func TestEpochOfALostJournal(t *testing.T) {
 	r, _ := restarted(t, false, func(*fakeAPI) {})
 	r.caughtUp()
-	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
-	for range 5 {
-		r.api.put("a", "x", "")
-	}
+	rev := r.api.revisionNow()
+	r.api.putTimes(5, "a", "x", "")
 	r.caughtUp()
 	before := len(r.log.all())
 	r.api.rollBack(rev)
@@ -317,7 +241,7 @@ func TestEpochOfALostJournal(t *testing.T) {
 func TestRestoreBehindALostJournal(t *testing.T) {
 	r, _ := restarted(t, false, func(*fakeAPI) {})
 	r.caughtUp()
-	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	rev := r.api.revisionNow()
 	r.api.put("a", "x", "")
 	r.api.put("a", "x", "")
 	r.caughtUp()
@@ -335,12 +259,12 @@ func TestRestoreBehindALostJournal(t *testing.T) {
 	r.announcesAll(0)
 }
 
-// TestStatesAreTold: the log has every state that lasts, once, and a restart that
+// TestStatesAreAnnounced: the log has every state that lasts, once, and a restart that
 // changes nothing adds none.
-func TestStatesAreTold(t *testing.T) {
+func TestStatesAreAnnounced(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := live(t, api, things())
-	told := func() (states []string) {
+	announced := func() (states []string) {
 		for _, e := range r.log.statesNow() {
 			state, reason := e.TargetState()
 			if e.Target != "example.com/things" || (state == "live") != (reason == "") {
@@ -352,24 +276,22 @@ func TestStatesAreTold(t *testing.T) {
 	}
 	want := func(last string) {
 		t.Helper()
-		r.eventually("state "+last, func() bool { states := told(); return len(states) > 0 && states[len(states)-1] == last })
+		r.eventually("state "+last, func() bool { states := announced(); return len(states) > 0 && states[len(states)-1] == last })
 	}
 	want("live")
 	api.keepRefusing(anything, func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) })
 	api.cut() // a cut alone may make it stale first
 	want("forbidden")
 	for range 3 { // nothing changes, but that informd dies
-		told := told()
+		before := announced()
 		r.stop(true)
 		r.begin(things())
-		r.eventually("forbidden again", func() bool { return r.manager.Targets()[0].State == dynwatch.Forbidden })
-		if after := len(r.log.statesNow()); after != len(told) {
-			t.Errorf("%d states were told, %d after a restart", len(told), after)
-		}
+		r.state(dynwatch.Forbidden)
+		same(t, before, announced())
 	}
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	want("live")
-	states := told()
+	states := announced()
 	if len(slices.Compact(slices.Clone(states))) != len(states) {
 		t.Errorf("states %v: one came twice in a row", states)
 	}
@@ -377,7 +299,5 @@ func TestStatesAreTold(t *testing.T) {
 	r.begin(things())
 	api.put("a", "x", "")
 	r.caughtUp()
-	if after := told(); !slices.Equal(after, states) {
-		t.Errorf("states %v before a restart, %v after it", states, after)
-	}
+	same(t, states, announced())
 }

@@ -3,8 +3,6 @@ package dynwatch_test
 import (
 	"net/http"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -29,26 +27,14 @@ func TestRollbackUnderFrozenBookmarks(t *testing.T) {
 // what lists show.
 func TestRollbackAmidTheFirstList(t *testing.T) {
 	api := fourObjects(t)
-	for range 20 {
-		api.put("a", "same", "yes")
-	}
-	var failing atomic.Bool
-	failing.Store(true)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			q := r.URL.Query()
-			lists := strings.HasSuffix(r.URL.Path, "/things") && q.Get("fieldSelector") == "" && q.Get("watch") == ""
-			if lists && failing.Load() {
-				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
-				return true
-			}
-			return false
-		}
-	})
+	api.putTimes(20, "a", "same", "yes")
+	api.keepRefusing(func(r *http.Request) bool {
+		return ofThings(r) && verbOf(r) == "list" && r.URL.Query().Get("fieldSelector") == ""
+	}, refusal(500, "InternalError", "etcdserver: request timed out"))
 	r := start(t, api, things())
 	r.eventually("the first list fails", func() bool { return r.manager.Targets()[0].Failures > 0 })
 	api.rollBack(104)
-	failing.Store(false)
+	api.admit()
 	r.caughtUp()
 	r.consistent()
 	r.wantEpoch(1)
@@ -61,34 +47,16 @@ func TestRollbackBelowAPinnedList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
 			r := live(t, api, things())
-			refused, repair := refuseListsAt(api, "112")
-			r.lose(func(api *fakeAPI) {
-				for range 8 {
-					api.put("a", "changed", "yes") // 105 to 112
-				}
-			})
-			r.eventually("the list fails", refused.Load)
+			// By this error the list fails at once: the target requests the page again after most others.
+			lists := api.refuseTimes(forEver, func(r *http.Request) bool {
+				q := r.URL.Query()
+				return !q.Has("watch") && q.Get("resourceVersion") == "112" && q.Get("fieldSelector") == ""
+			}, refusal(401, "Unauthorized", "Unauthorized"))
+			r.lose(func(api *fakeAPI) { api.putTimes(8, "a", "changed", "yes") }) // 105 to 112
+			r.eventually("the list fails", func() bool { return lists.Load() > 0 })
 			api.rollBack(to)
-			repair()
+			api.admit()
 			r.rolledBack()
 		})
 	}
-}
-
-// refuseListsAt refuses lists of all things at a revision until repair is called. The list of a
-// target fails at once by this error: it requests the page again after most others.
-func refuseListsAt(api *fakeAPI, rv string) (refused *atomic.Bool, repair func()) {
-	refused = new(atomic.Bool)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			q := r.URL.Query()
-			if q.Has("watch") || q.Get("resourceVersion") != rv || q.Get("fieldSelector") != "" {
-				return false
-			}
-			writeStatus(w, 401, "Unauthorized", "Unauthorized")
-			refused.Store(true)
-			return true
-		}
-	})
-	return refused, func() { api.do(func() { api.refuse = nil }) }
 }

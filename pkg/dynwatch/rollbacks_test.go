@@ -18,24 +18,9 @@ func twoTargets(t *testing.T) (*fakeAPI, *rig) {
 	t.Helper()
 	api := newFakeAPI(t, "a/one")
 	api.put("b", "one", "") // 102
-	wanted := inNamespaces("a", "b")
-	r := start(t, api, wanted)
-	r.allLive()
+	r := start(t, api, inNamespaces("a", "b"))
+	r.caughtUp()
 	return api, r
-}
-
-// allLive waits until each target is live and at the revision of the fake.
-func (r *rig) allLive() {
-	r.t.Helper()
-	r.eventually("all targets live", func() bool {
-		r.api.mu.Lock()
-		rev := r.api.rev
-		r.api.mu.Unlock()
-		all := r.manager.Targets()
-		return len(all) == 2 && !slices.ContainsFunc(all, func(s dynwatch.TargetStatus) bool {
-			return s.State != dynwatch.Live || s.ResourceVersion != rev
-		})
-	})
 }
 
 func inNamespaceB(req *http.Request) bool { return strings.Contains(req.URL.Path, "/namespaces/b/") }
@@ -62,7 +47,7 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	api, r := twoTargets(t)
 	api.put("a", "one", "") // 103
 	api.del("b", "one")     // 104
-	r.allLive()
+	r.caughtUp()
 	watches := r.target("a").Watches
 	var closed atomic.Bool
 	closed.Store(true)
@@ -77,16 +62,12 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	api.rollBack(102)
 	r.eventually("the other target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
 	api.put("b", "one", "") // of an object whose deletion was announced
-	for range 5 {
-		api.put("a", "one", "")
-	}
+	api.putTimes(5, "a", "one", "")
 	closed.Store(false)
 	r.eventually("the closed target reconciles", func() bool { return r.gapsOf("b") == 1 })
 	api.put("b", "one", "")
-	r.allLive()
-	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
-		t.Errorf("epochs %d and %d after one rollback", a, b)
-	}
+	r.caughtUp()
+	r.wantOneRollback()
 	events := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return !strings.HasSuffix(e.Target, "@b") })
 	deleted := slices.IndexFunc(events, func(e event.Event) bool { return e.Op == event.Deleted })
 	for _, e := range events[deleted+1:] {
@@ -100,15 +81,10 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 // revision 102 and comes to 107.
 func (r *rig) rolledBackInNamespaceA() {
 	r.t.Helper()
-	named := things()
-	named.Namespaces = []string{"a"}
-	r.begin(named)
-	r.caughtUp()
+	r.goLive(inNamespaces("a"))
 	r.api.rollBack(102)
 	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
-	for range 5 {
-		r.api.put("a", "one", "")
-	}
+	r.api.putTimes(5, "a", "one", "")
 	r.caughtUp()
 	r.stop(false)
 }
@@ -125,8 +101,7 @@ func TestRollbackBetweenTwoEdits(t *testing.T) {
 	r.stop(false)
 	r.rolledBackInNamespaceA()
 	n := len(r.log.all())
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	if got := r.since(n); !slices.Contains(got, "snapshot b/two uid-2 102<104 replay") {
 		t.Errorf("events %q, want the state of b/two that etcd was restored to", got)
 	}
@@ -146,74 +121,79 @@ func TestDeletionBeforeARollbackBetweenTwoEdits(t *testing.T) {
 	r.eventually("the deletion", func() bool { return slices.Contains(r.since(0), "deleted b/two uid-2 110<102") })
 	r.stop(true)
 	r.rolledBackInNamespaceA()
-	r.begin(things())
-	r.caughtUp()
+	r.goLive(things())
 	api.put("b", "two", "") // 108
 	r.eventually("the change", func() bool { return slices.Contains(r.since(0), "modified b/two uid-2 108<102") })
 }
 
 // A target whose open watch is behind is below the revision that etcd was restored to.
 func TestRollbackAboveAPosition(t *testing.T) {
-	api, r := twoTargets(t)
-	api.do(func() { api.slow = inNamespaceB })
-	for range 5 {
-		api.put("a", "one", "") // 103 to 107
-	}
-	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == 107 })
+	api, r := aheadInNamespaceA(t)
 	api.rollBack(104)
-	r.eventually("it finds the rollback", func() bool { return r.gapsOf("a") == 1 })
-	r.eventually("the other target follows", func() bool { return r.gapsOf("b") == 1 })
+	r.eventually("both find the rollback", func() bool { return r.gapsOf("a") == 1 && r.gapsOf("b") == 1 })
 	api.do(func() { api.slow = nil })
-	r.allLive()
-	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
-		t.Errorf("epochs %d and %d after one rollback", a, b)
+	r.caughtUp()
+	r.wantOneRollback()
+}
+
+// wantOneRollback holds both targets to the first epoch after the beginning, and to one gap.
+func (r *rig) wantOneRollback() {
+	r.t.Helper()
+	for _, namespace := range []string{"a", "b"} {
+		if epoch, gaps := r.target(namespace).Epoch, r.gapsOf(namespace); epoch != 1 || gaps != 1 {
+			r.t.Errorf("epoch %d and %d gaps in namespace %s after one rollback", epoch, gaps, namespace)
+		}
 	}
 }
 
 // TestRollbackAfterAnOldAnswer: when a target with an open watch learns of the rollback, its API
 // server answers from before it. The target asks again before its next watch.
 func TestRollbackAfterAnOldAnswer(t *testing.T) {
-	api, r := twoTargets(t)
-	api.do(func() { api.slow = inNamespaceB })
-	for range 5 {
-		api.put("a", "one", "") // 103 to 107
-	}
-	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == 107 })
-	var answered atomic.Bool
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
-			q := req.URL.Query()
-			if !inNamespaceB(req) || q.Get("watch") != "" || q.Get("limit") != "1" || !answered.CompareAndSwap(false, true) {
-				return false
-			}
-			_, _ = io.WriteString(w, `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"50"},"items":[]}`)
-			return true
-		}
+	api, r := aheadInNamespaceA(t)
+	heads := api.refuseTimes(1, func(req *http.Request) bool {
+		return inNamespaceB(req) && verbOf(req) == "list" && req.URL.Query().Get("limit") == "1"
+	}, func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"50"},"items":[]}`)
 	})
 	api.rollBack(104)
 	r.eventually("one target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
-	r.eventually("the other one has the old answer", answered.Load)
+	r.eventually("the other one has the old answer", func() bool { return heads.Load() > 0 })
 	api.do(func() { api.slow = nil })
 	api.cut()
 	r.eventually("it finds the rollback before its next watch", func() bool { return r.gapsOf("b") == 1 })
 }
 
-// All targets find the same rollback at about the same time: each reconciles once.
+// aheadInNamespaceA has a target at 107, and another one whose open watch is held back at 102.
+func aheadInNamespaceA(t *testing.T) (*fakeAPI, *rig) {
+	t.Helper()
+	api, r := twoTargets(t)
+	api.do(func() { api.slow = inNamespaceB })
+	api.putTimes(5, "a", "one", "") // 103 to 107
+	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == 107 })
+	return api, r
+}
+
+// All targets find the same rollback at about the same time: each reconciles once. A target that a config change starts again
+// has considered it.
 func TestRollbackFoundByAll(t *testing.T) {
 	api, r := twoTargets(t)
-	api.put("a", "one", "")
-	api.put("b", "one", "")
-	r.allLive()
+	change := func() {
+		api.put("a", "one", "")
+		api.put("b", "one", "")
+		r.caughtUp()
+	}
+	change()
 	api.do(func() { api.mute = true })
 	api.rollBack(102)
 	api.do(func() { api.mute = false })
 	r.eventually("both find the rollback", func() bool { return r.gapsOf("a") == 1 && r.gapsOf("b") == 1 })
-	api.put("a", "one", "")
-	api.put("b", "one", "")
-	r.allLive()
-	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
-		t.Errorf("epochs %d and %d after one rollback", a, b)
-	}
+	change()
+	r.wantOneRollback()
+	changed := inNamespaces("a", "b")
+	changed.ResnapshotEvery = time.Hour
+	must(t, r.manager.Apply([]dynwatch.Resource{changed}))
+	change()
+	r.wantOneRollback()
 }
 
 // A rollback of one etcd says nothing of a resource in another one.
@@ -222,17 +202,14 @@ func TestRollbackOfAnotherStore(t *testing.T) {
 	api.put("a", "one", "")
 	other.do(func() { other.rev += 1_000_000 })
 	other.put("b", "one", "")
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
-			mine := inNamespaceB(req)
-			if mine {
-				other.serve(w, req)
-			}
-			return mine
+	api.intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		mine := inNamespaceB(req)
+		if mine {
+			other.serve(w, req)
 		}
+		return mine
 	})
-	wanted := inNamespaces("a", "b")
-	r := start(t, api, wanted)
+	r := start(t, api, inNamespaces("a", "b"))
 	r.eventually("both live", func() bool {
 		return r.target("a").State == dynwatch.Live && r.target("b").State == dynwatch.Live
 	})
@@ -246,27 +223,5 @@ func TestRollbackOfAnotherStore(t *testing.T) {
 	r.eventually("the other target continues", func() bool { return r.target("b").ResourceVersion == last })
 	if n := r.gapsOf("b"); n != 0 || r.target("b").Epoch != 0 {
 		t.Errorf("%d rollbacks of another store, epoch %d", n, r.target("b").Epoch)
-	}
-}
-
-// A target that a config change starts again has considered the rollback.
-func TestChangeAfterARollback(t *testing.T) {
-	api, r := twoTargets(t)
-	api.put("a", "one", "")
-	api.put("b", "one", "")
-	r.allLive()
-	api.rollBack(102)
-	r.eventually("both find the rollback", func() bool { return r.gapsOf("a") == 1 && r.gapsOf("b") == 1 })
-	api.put("a", "one", "")
-	api.put("b", "one", "")
-	r.allLive()
-	changed := things()
-	changed.Namespaces, changed.ResnapshotEvery = []string{"a", "b"}, time.Hour
-	must(t, r.manager.Apply([]dynwatch.Resource{changed}))
-	api.put("a", "one", "")
-	api.put("b", "one", "")
-	r.allLive()
-	if a, b := r.gapsOf("a"), r.gapsOf("b"); a != 1 || b != 1 {
-		t.Errorf("%d and %d gaps of one rollback", a, b)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,28 +114,74 @@ func TestRunDurably(t *testing.T) {
 	}
 }
 
-// TestResourceErrors: each fault of a wanted set has its place.
+// TestResourceErrors: each fault of a wanted set has its place, and says what is wrong.
 func TestResourceErrors(t *testing.T) {
-	api := newFakeAPI(t)
-	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: api.config(), Log: newRecorder(), RedactionKey: []byte("0123456789abcdef"),
-		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
-	})
-	must(t, err)
-	defer manager.Close()
-	var joined interface{ Unwrap() []error }
-	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods", Mode: "half"}, things(), things()}); !errors.As(err, &joined) {
-		t.Fatalf("the error is %v", err)
-	}
-	var got []string
-	for _, one := range joined.Unwrap() {
-		fault, ok := errors.AsType[*dynwatch.ResourceError](one)
-		if !ok {
-			t.Fatalf("%v is no ResourceError", one)
-		}
-		got = append(got, fmt.Sprint(fault.Index, " ", fault.Resource))
-	}
-	if want := []string{"0 core/pods", "2 example.com/things"}; !slices.Equal(got, want) {
-		t.Errorf("faults of %v, want %v", got, want)
+	changed := func(items ...string) dynwatch.EmitWhen { return dynwatch.EmitWhen{Changed: items} }
+	r := start(t, newFakeAPI(t))
+	for name, c := range map[string]struct {
+		resources []dynwatch.Resource
+		places    []string
+		want      []string
+	}{
+		"two faults": {
+			[]dynwatch.Resource{{Resource: "pods", Mode: "half"}, things(), things()},
+			[]string{"0 core/pods", "2 example.com/things"}, []string{"listed twice"},
+		},
+		"rules": {
+			[]dynwatch.Resource{
+				{Resource: "pods", Keep: []string{"spec..x"}, Redact: []string{"/(/"}},
+				{Resource: "services", Mode: dynwatch.Metadata, Omit: []string{"spec", "metadata.uid"}},
+			},
+			[]string{"0 core/pods", "1 core/services"}, []string{
+				`resource 0 (core/pods): keep "spec..x": at character 6`, `redact "/(/": not a regular expression`,
+				`resource 1 (core/services): omit "spec": the path matches nothing`, `omit "metadata.uid": the path identifies the object`,
+			},
+		},
+		"filters": {
+			[]dynwatch.Resource{
+				{Resource: "pods", EmitWhen: changed("spec", "status..x", "metadata.*")},
+				{Resource: "services", Mode: dynwatch.Metadata, EmitWhen: changed("spec", "metadata", "status")}, // spec is the generation
+			},
+			[]string{"0 core/pods", "1 core/services"}, []string{
+				`resource 0 (core/pods): changed "status..x": at character 8`, `changed "metadata.*": the path matches metadata.resourceVersion`,
+				`resource 1 (core/services): changed "status": the path matches nothing`,
+			},
+		},
+		"version of all groups": {[]dynwatch.Resource{{Group: "*", Resource: "*", Version: "v1"}}, []string{"0 */*"}, []string{"a wildcard has no version"}},
+		"excluded of one": {
+			[]dynwatch.Resource{{Group: "apps", Resource: "deployments", ExcludeResources: []string{"x"}}}, []string{"0 apps/deployments"}, []string{"need a wildcard"},
+		},
+		"pattern of a group": {[]dynwatch.Resource{{Group: "[", Resource: "*"}}, []string{"0 [/*"}, []string{"syntax error in pattern"}},
+		"pattern of what is excluded": {
+			[]dynwatch.Resource{{Group: "*", Resource: "*", ExcludeResources: []string{"[]x"}}}, []string{"0 */*"}, []string{`pattern "[]x": syntax erro`},
+		},
+		"a wildcard twice":    {[]dynwatch.Resource{everything(), everything("x")}, []string{"1 */*"}, []string{"listed twice"}},
+		"too many snapshots":  {[]dynwatch.Resource{{Resource: "pods", ResnapshotEvery: 59 * time.Second}}, []string{"0 core/pods"}, []string{"at least 1m"}},
+		"exact and keep":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, Keep: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact and omit":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, Omit: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact and redact":    {[]dynwatch.Resource{{Resource: "pods", Exact: true, Redact: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact and changed":   {[]dynwatch.Resource{{Resource: "pods", Exact: true, EmitWhen: changed("spec")}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact and noop":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, EmitWhen: dynwatch.EmitWhen{SuppressNoop: true}}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact and unchanged": {[]dynwatch.Resource{{Resource: "pods", Exact: true, SinkFilters: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
+		"exact alone":         {resources: []dynwatch.Resource{{Resource: "pods", Exact: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := r.manager.Check(c.resources)
+			var places []string
+			var joined interface{ Unwrap() []error }
+			if errors.As(err, &joined) {
+				for _, one := range joined.Unwrap() {
+					if fault, ok := errors.AsType[*dynwatch.ResourceError](one); ok {
+						places = append(places, fmt.Sprint(fault.Index, " ", fault.Resource))
+					}
+				}
+			}
+			same(t, c.places, slices.Compact(places))
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v\nhas no %s", err, want)
+				}
+			}
+		})
 	}
 }

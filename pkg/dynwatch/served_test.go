@@ -1,13 +1,10 @@
 package dynwatch_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -82,17 +79,15 @@ func TestWaitingTargetIsTold(t *testing.T) {
 			}
 			// Discovery follows what it speaks of a little later.
 			answers := []int{503, 404, 404, 503}
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
-					api.mu.Lock()
-					defer api.mu.Unlock()
-					if len(answers) == 0 {
-						return false
-					}
-					writeStatus(w, answers[0], map[int]string{503: "ServiceUnavailable", 404: "NotFound"}[answers[0]], "not yet")
-					answers = answers[1:]
-					return true
+			api.intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+				api.mu.Lock()
+				defer api.mu.Unlock()
+				if len(answers) == 0 {
+					return false
 				}
+				writeStatus(w, answers[0], map[int]string{503: "ServiceUnavailable", 404: "NotFound"}[answers[0]], "not yet")
+				answers = answers[1:]
+				return true
 			})
 			api.touch(c.path, c.name)
 			r.caughtUp()
@@ -153,24 +148,6 @@ func TestDefinitionsThatChangeDuringABreak(t *testing.T) {
 	}
 }
 
-// lockedBuffer is what a logger writes to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) count(part string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.b.String(), part)
-}
-
 // Where definitions cannot be watched, targets ask by themselves; once they can be,
 // they are told.
 func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
@@ -178,10 +155,7 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 	api.serveIn()
 	api.define()
 	api.do(func() { api.definitions.code = 403 })
-	var logs lockedBuffer
-	r := newRig(t, api)
-	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
-	r.begin(things())
+	r, logs := listen(t, api, things())
 	reason := ""
 	r.eventually("the reason says why it asks", func() bool {
 		reason = r.manager.Targets()[0].Reason
@@ -259,44 +233,6 @@ func TestVersionMoves(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
-// TestVersionMovesUnderLoad: nothing is repeated and nothing lost, whenever the
-// watch moves.
-func TestVersionMovesUnderLoad(t *testing.T) {
-	api := newFakeAPI(t)
-	r := startDefined(t, api, things())
-	r.caughtUp()
-	var load sync.WaitGroup
-	ended := make(chan struct{})
-	load.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-ended:
-				return
-			case <-time.After(200 * time.Microsecond):
-			}
-			name := fmt.Sprintf("x%d", i%7)
-			if api.put("a", name, ""); i%3 == 0 {
-				api.del("a", name)
-			}
-		}
-	})
-	for i := range 6 {
-		version := fmt.Sprintf("v%d", i%2+2)
-		api.serveIn(version, "v1")
-		api.touch(apiServices, version+".example.com")
-		r.eventually("version "+version, func() bool { return r.manager.Targets()[0].Version == version })
-	}
-	close(ended)
-	load.Wait()
-	r.caughtUp()
-	for _, e := range r.log.all() {
-		if e.Op == event.Gap || e.Replay {
-			t.Errorf("%s %s: replay %t", e.Op, e.ID, e.Replay)
-		}
-	}
-	checkStream(t, r.log.all(), api)
-}
-
 // A version that discovery speaks of and that does not answer, be it behind a
 // conversion that is broken, is not moved to; one that the config names stays.
 func TestVersionStays(t *testing.T) {
@@ -358,7 +294,7 @@ func TestDiscoveryErrorsEndNothing(t *testing.T) {
 	if s := r.manager.Targets()[0]; s.State != dynwatch.Stale || s.Objects != 1 {
 		t.Errorf("state %s with %d objects", s.State, s.Objects)
 	}
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	r.wantEvents(n)
 }
@@ -431,13 +367,11 @@ func TestManyTargetsAreNudged(t *testing.T) {
 	r := startDefined(t, api, wanted)
 	r.idle()
 	asked := api.discoveries()
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if isDiscovery(r.URL.Path) {
-				<-time.After(300 * time.Millisecond) // as a busy API server
-			}
-			return false
+	api.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if isDiscovery(r.URL.Path) {
+			<-time.After(300 * time.Millisecond) // as a busy API server
 		}
+		return false
 	})
 	api.serveIn("v1")
 	api.touch(customDefinitions, "things.example.com")
@@ -468,8 +402,8 @@ func TestVersionOfWhatEndsAfterARestart(t *testing.T) {
 	r.begin(things())
 	r.eventually("all have ended", func() bool { return len(r.log.all()) == n+11 })
 	for _, e := range r.log.all()[n:] {
-		if e.Version != "v2" {
-			t.Errorf("%s %s: version %s", e.Op, e.ID, e.Version)
+		if e.Version != "v2" || e.Kind != "Thing" {
+			t.Errorf("%s %s: version %s, kind %s", e.Op, e.ID, e.Version, e.Kind)
 		}
 	}
 }
@@ -480,8 +414,7 @@ func TestVersionThatIsNotServed(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	wanted := things()
 	wanted.Version = "v1"
-	r := live(t, api, wanted)
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, wanted)
 	api.do(func() { api.versions = []string{"v2"} })
 	api.cut()
 	r.eventually("waiting", func() bool { return r.manager.Targets()[0].State == dynwatch.Waiting })

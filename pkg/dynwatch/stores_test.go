@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // otherStore has the Namespaces look as if they were in a store with other revisions.
@@ -62,14 +60,13 @@ func TestNamespacesInAnotherStore(t *testing.T) {
 				api.put("", "team-a", "yes")
 				api.put("", "team-b", "no")
 				api.put("team-a", "x", "")
-				r := live(t, api, labelled())
-				n := len(r.log.all())
+				r, n := liveFrom(t, api, labelled())
 				api.put("team-b", "early", "") // 104
 				api.del("team-b", "early")
 				api.put("team-b", "x", "") // 106
 				r.caughtUp()
 				if late {
-					api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+					api.do(func() { api.slow = ofNamespaces })
 				}
 				api.put("", "team-b", "yes") // 107
 				if late {
@@ -93,9 +90,7 @@ func TestNamespacesInAnotherStore(t *testing.T) {
 				for i := range got { // the watch has come as far as one of the two
 					got[i] = strings.Replace(got[i], "gap (0,106]", "gap (0,107]", 1)
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Error(diff)
-				}
+				same(t, want, got)
 			})
 		}
 	}
@@ -115,17 +110,14 @@ func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
 	api.put("", "team-b", "yes")
 	api.put("team-b", "x", "") // 106
 	api.put("team-a", "x", "")
-	r.begin(labelled())
-	r.caughtUp()
+	r.goLive(labelled())
 	// The watch brings everything after the position of the process before this one, which
 	// can have filtered out frames before it.
 	want := []string{"added team-b/x uid-4 104", "gap (0,103] selection state", "modified team-a/x uid-3 107<103", "modified team-b/x uid-4 106<104"}
 	r.eventually("all changes", func() bool { return len(r.since(n)) >= len(want) })
 	got := r.since(n)
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, got)
 }
 
 // TestNamespacesRestoredDuringDowntime: the Namespaces were restored to an older state while informd
@@ -144,7 +136,7 @@ func TestNamespacesRestoredDuringDowntime(t *testing.T) {
 			[]string{"gap (104,106] selection state"},
 		},
 		"the same store": {
-			func(api *fakeAPI) { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } },
+			func(api *fakeAPI) { api.slow = notOfNamespaces },
 			func(api *fakeAPI) { api.slow, api.rev, api.oldest = nil, 104, 104 },
 			"gap (104,106] selection state",
 			nil,

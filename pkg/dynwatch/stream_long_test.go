@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,18 +28,36 @@ func newSeed(t *testing.T) uint64 {
 	return s
 }
 
-// TestRandomFaults runs random writes against random faults and checks the whole
-// stream afterwards.
-func TestRandomFaults(t *testing.T) {
+// rounds runs a random test so often.
+func rounds(t *testing.T, count uint64, run func(t *testing.T, rnd *rand.Rand, round uint64)) {
+	t.Helper()
 	s := newSeed(t)
-	for round := range uint64(4) {
-		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			randomFaults(t, rand.New(rand.NewPCG(s, round)))
-		})
+	for round := range count {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) { run(t, rand.New(rand.NewPCG(s, round)), round) })
 	}
 }
 
-func randomFaults(t *testing.T, rnd *rand.Rand) {
+// endsWell has all faults end, and holds what follows to an audit without divergences.
+func (r *rig) endsWell() {
+	r.t.Helper()
+	r.api.do(func() { r.api.mute, r.api.refuse = false, nil }) // the audit does not ask twice
+	r.api.put("a", "last", "yes")
+	r.caughtUp()
+	r.wantAudit(0)
+}
+
+// logsEvents shows the events of a test that has failed.
+func (r *rig) logsEvents() {
+	if r.t.Failed() {
+		r.t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
+	}
+}
+
+// TestRandomFaults runs random writes against random faults and checks the whole
+// stream afterwards.
+func TestRandomFaults(t *testing.T) { rounds(t, 4, randomFaults) }
+
+func randomFaults(t *testing.T, rnd *rand.Rand, _ uint64) {
 	api := newFakeAPI(t)
 	for i := range 20 {
 		api.put("a", fmt.Sprint("n", i), "")
@@ -82,48 +99,23 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 			faults[rnd.IntN(len(faults))]()
 		}
 	}
-	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
-	api.put("a", "last", "")
-	r.caughtUp()
-	r.wantAudit(0)
+	r.endsWell()
 	checkStream(t, r.log.all(), api)
-	t.Log(gapCounts(r.log.all()))
-	if t.Failed() {
-		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
-	}
-}
-
-// gapCounts counts gaps by how much of them came out.
-func gapCounts(events []event.Event) map[event.Recovered]int {
-	counts := make(map[event.Recovered]int)
-	for i := range events {
-		if events[i].Op == event.Gap {
-			counts[events[i].Gap.Recovered]++
-		}
-	}
-	return counts
+	r.logsEvents()
 }
 
 // TestRandomFaultsUnderASelector is the same for objects that come into the
-// selection and leave it. Of them only the end is told for certain, and that no
+// selection and leave it. Of them only the end is certain, and that no
 // chain is broken on the way.
-func TestRandomFaultsUnderASelector(t *testing.T) {
-	s := newSeed(t)
-	for round := range uint64(4) {
-		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
-			randomSelection(t, rand.New(rand.NewPCG(s, round)))
-		})
-	}
-}
+func TestRandomFaultsUnderASelector(t *testing.T) { rounds(t, 4, randomSelection) }
 
-func randomSelection(t *testing.T, rnd *rand.Rand) {
+func randomSelection(t *testing.T, rnd *rand.Rand, _ uint64) {
 	api := newFakeAPI(t)
 	limits := []func(*dynwatch.Limits){func(*dynwatch.Limits) {}, func(l *dynwatch.Limits) { l.Requests = 1 + rnd.IntN(100) }}
 	wanted := selectingOn()
 	r := newRig(t, api)
 	r.limit, r.hasty = limits[rnd.IntN(len(limits))], true
-	r.begin(wanted)
-	r.caughtUp()
+	r.goLive(wanted)
 	faults := []func(){
 		api.cut, api.forget, api.forget, r.caughtUpIfNotMute,
 		func() { api.do(func() { api.mute = !api.mute }) },
@@ -142,14 +134,9 @@ func randomSelection(t *testing.T, rnd *rand.Rand) {
 			faults[rnd.IntN(len(faults))]()
 		}
 	}
-	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
-	api.put("a", "last", "yes")
-	r.caughtUp()
-	r.wantAudit(0)
+	r.endsWell()
 	checkSelection(t, r.log.all(), api)
-	if t.Failed() {
-		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
-	}
+	r.logsEvents()
 }
 
 // checkSelection holds a stream of the objects with the label on=yes against the
@@ -196,17 +183,7 @@ func checkSelection(t *testing.T, events []event.Event, api *fakeAPI) {
 
 // refuseSome answers the next n requests with 503.
 func refuseSome(api *fakeAPI, n int) {
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			n--
-			if n >= 0 {
-				writeStatus(w, 503, "ServiceUnavailable", "later")
-			}
-			return n >= 0
-		}
-	})
+	api.refuseTimes(int64(n), anything, refusal(503, "ServiceUnavailable", "later"))
 }
 
 func (r *rig) caughtUpIfNotMute() {

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -43,29 +41,18 @@ func TestTransportOfTheCaller(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/one")
+			api.before(isWatch, func(_ *http.Request, n int64) {
+				if n == 1 {
+					api.put("a", "two", "")
+				}
+			})
 			config := api.config()
 			config.Transport = test.transport
 			before := test.used()
-			changed := false
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var got []string
-			err := dynwatch.Run(ctx, dynwatch.Options{Kubernetes: config, Logger: slog.New(slog.DiscardHandler)}, []dynwatch.Resource{things()}, func(e event.Event) error {
-				switch {
-				case e.Op == event.State:
-					return nil
-				case e.Op == event.Synced && !changed:
-					changed = true
-					api.put("a", "two", "")
-				case e.Op == event.Added:
-					cancel()
-				}
-				got = append(got, string(e.Op)+" "+e.Name)
-				return nil
-			})
-			if diff := cmp.Diff([]string{"begin ", "snapshot one", "synced ", "added two"}, got); diff != "" || err != nil {
-				t.Errorf("the error is %v; events (-want +got):\n%s", err, diff)
-			}
+			options := dynwatch.Options{Kubernetes: config, Logger: slog.New(slog.DiscardHandler)}
+			got, err := handled(t, options, event.Added, "two", nil)
+			must(t, err)
+			same(t, []string{"begin", "snapshot one", "synced", "added two"}, got)
 			if test.used() == before || plain.MaxIdleConnsPerHost != 0 || plain.HTTP2 != nil {
 				t.Errorf("the transport was used %t, and changed to %+v", test.used() != before, plain.HTTP2)
 			}

@@ -5,24 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
 // refuseWatches has the fake answer 503 to all that is asked of things.
 func (f *fakeAPI) refuseWatches() {
-	f.do(func() {
-		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if isDiscovery(r.URL.Path) {
-				return false
-			}
-			writeStatus(w, 503, "ServiceUnavailable", "not now")
-			return true
-		}
-		f.generation++
-	})
+	f.keepRefusing(func(r *http.Request) bool { return !isDiscovery(r.URL.Path) }, refusal(503, "ServiceUnavailable", "not now"))
+	f.cut()
 }
 
 // A resource that is gone ends with all that was known of it. What came when nobody
@@ -41,6 +31,9 @@ func TestResourceGone(t *testing.T) {
 		"nobody looked, and no custom resource": {unseen: true, want: []string{"gap (100,101] unserved state"}},
 		"objects are known and nobody looked": {custom: true, objects: true, unseen: true, want: []string{
 			"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state",
+		}},
+		"nobody looked, objects are known, and no custom resource": {objects: true, unseen: true, want: []string{
+			"deleted a/x uid-1 102<101 replay", "gap (101,102] unserved state",
 		}},
 		"the same with a restart in it": {custom: true, objects: true, unseen: true, restart: true, want: []string{
 			"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state",
@@ -102,9 +95,7 @@ func TestResourceGone(t *testing.T) {
 				all := r.log.all()
 				return all[len(all)-1].Op == event.Synced && len(all) == n+len(c.want)+2
 			})
-			if diff := cmp.Diff("synced 601", r.since(n + len(c.want))[1]); diff != "" {
-				t.Error(diff)
-			}
+			same(t, "synced 601", r.since(n + len(c.want))[1])
 		})
 	}
 }
@@ -118,24 +109,18 @@ func TestRemovedBehindAClosedWatch(t *testing.T) {
 			api := newFakeAPI(t)
 			api.serveIn("v1")
 			api.define()
-			denied := func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					if isDiscovery(r.URL.Path) || r.URL.Query().Get("watch") == "" {
-						return false
-					}
-					writeStatus(w, 404, "NotFound", "no such resource")
-					return true
-				}
-				api.generation++
+			deny := func() {
+				api.keepRefusing(isWatch, refusal(404, "NotFound", "no such resource"))
+				api.cut()
 			}
 			if !opened {
-				api.do(denied)
+				deny()
 			}
 			r := start(t, api, things())
 			r.eventually("definitions are watched", api.watched)
 			if opened {
 				r.caughtUp()
-				api.do(denied)
+				deny()
 			}
 			r.state(dynwatch.Waiting)
 			n := len(r.log.all())

@@ -39,8 +39,7 @@ func TestLostJournalAnnouncesTheUnchanged(t *testing.T) {
 	for name, wanted := range map[string]dynwatch.Resource{"of the resource": filtered(), "of a reader": ofReader} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x 1", "a/y 1")
-			r := live(t, api, wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, wanted)
 			r.stop(false)
 			r.log.set(func() { r.log.void = true })
 			api.put("a", "x", "1") // 103

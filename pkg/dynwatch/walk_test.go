@@ -72,29 +72,22 @@ func byNameAt(r *http.Request, name string) uint64 {
 // does not say that all is known.
 func TestDeathAfterAListOfForgottenHistory(t *testing.T) {
 	api := fourObjects(t)
-	r := live(t, api, things())
-	n := len(r.log.all())
+	r, n := liveFrom(t, api, things())
 	api.do(func() { api.mute = true })
-	for range 3 {
-		api.put("a", "changed", "yes")
-	}
+	api.putTimes(3, "a", "changed", "yes")
 	behind := fmt.Sprint(api.rev) // the watch that ends the making up
 	api.forget()
 	api.do(func() {
 		api.rev++ // of another resource
 		api.compacted = api.rev
 		api.mute = false
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := r.URL.Query().Has("watch") && r.URL.Query().Get("resourceVersion") == behind
-			if refused {
-				writeStatus(w, 503, "ServiceUnavailable", "not now")
-			}
-			return refused
-		}
 	})
+	api.keepRefusing(func(r *http.Request) bool {
+		return r.URL.Query().Has("watch") && r.URL.Query().Get("resourceVersion") == behind
+	}, refusal(503, "ServiceUnavailable", "not now"))
 	r.eventually("the listed state", func() bool { return len(r.log.all()) > n })
 	r.stop(true)
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.begin(things())
 	if _, gap := r.gap(n); gap.Recovered == event.RecoveredKnown {
 		t.Errorf("gap %+v", gap)
@@ -102,19 +95,14 @@ func TestDeathAfterAListOfForgottenHistory(t *testing.T) {
 }
 
 func TestWalkFindsEveryLifeUnderOneName(t *testing.T) {
-	api := newFakeAPI(t)
-	api.put("a", "x", "") // 101, uid-1
+	api := newFakeAPI(t, "a/x")
 	r := start(t, api, things())
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "x", "") // 102
-		for range 8 {
-			api.put("a", "other", "")
-		}
+		api.putTimes(8, "a", "other", "")
 		api.del("a", "x") // 111
 		for range 3 {     // each for 5 revisions, with 1 between
-			for range 5 {
-				api.put("a", "x", "")
-			}
+			api.putTimes(5, "a", "x", "")
 			api.del("a", "x")
 		}
 		api.put("a", "x", "") // 130, uid-6
@@ -177,9 +165,7 @@ func TestWalkOfAHotObjectHoldsFewBodies(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Bodies = 2000 }, things())
 	n := r.lose(func(api *fakeAPI) {
-		for range 500 {
-			api.put("a", "x", "")
-		}
+		api.putTimes(500, "a", "x", "")
 	})
 	got, gap := r.gap(n)
 	if gap.Recovered != event.RecoveredPartial || len(got) < 5 || len(got) > 50 {
@@ -215,19 +201,11 @@ func TestWalkStopsInTime(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Time = 500 * time.Millisecond }, things())
 	r.caughtUp()
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if at := byNameAt(r, "x"); 0 < at && at < 150 {
-				<-r.Context().Done()
-			}
-			return false
-		}
-	})
-	n := r.lose(func(api *fakeAPI) {
-		for range 100 {
-			api.put("a", "x", "")
-		}
-	})
+	api.before(func(r *http.Request) bool {
+		at := byNameAt(r, "x")
+		return 0 < at && at < 150
+	}, func(r *http.Request, _ int64) { <-r.Context().Done() })
+	n := r.lose(func(api *fakeAPI) { api.putTimes(100, "a", "x", "") })
 	r.wantGap(n, event.RecoveredPartial)
 }
 
@@ -258,9 +236,7 @@ func TestWalkEndsWhereEtcdHasCompacted(t *testing.T) {
 		"modified a/changed uid-1 109<101 replay", "modified a/changed uid-1 110<109 replay",
 		"modified a/cold uid-4 108<104 replay", "modified a/late uid-3 111<103 replay",
 	}
-	if diff := cmp.Diff(want, sorted(got)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, sorted(got))
 }
 
 func TestWalkWaitsWhenThrottled(t *testing.T) {
@@ -268,31 +244,25 @@ func TestWalkWaitsWhenThrottled(t *testing.T) {
 	r := live(t, api, things())
 	var refused time.Time
 	var early int
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			at := byNameAt(r, "x")
-			if at == 0 || at >= 130 {
-				return false
-			}
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if refused.IsZero() {
-				refused = time.Now()
-				w.Header().Set("Retry-After", "1")
-				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
-				return true
-			}
-			if time.Since(refused) < time.Second {
-				early++
-			}
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		at := byNameAt(r, "x")
+		if at == 0 || at >= 130 {
 			return false
 		}
-	})
-	n := r.lose(func(api *fakeAPI) {
-		for range 40 {
-			api.put("a", "x", "")
+		api.mu.Lock()
+		defer api.mu.Unlock()
+		if refused.IsZero() {
+			refused = time.Now()
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+			return true
 		}
+		if time.Since(refused) < time.Second {
+			early++
+		}
+		return false
 	})
+	n := r.lose(func(api *fakeAPI) { api.putTimes(40, "a", "x", "") })
 	r.wantGap(n, event.RecoveredKnown)
 	if early != 0 || refused.IsZero() {
 		t.Errorf("%d requests within the second; refused at %v", early, refused)
@@ -304,15 +274,10 @@ func TestWalkWaitsWhenThrottled(t *testing.T) {
 func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
 	api := newFakeAPI(t, "a/bad", "a/good")
 	r := live(t, api, things())
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if at := byNameAt(r, "bad"); 0 < at && at < 110 {
-				writeStatus(w, 500, "InternalError", "conversion webhook failed")
-				return true
-			}
-			return false
-		}
-	})
+	api.keepRefusing(func(r *http.Request) bool {
+		at := byNameAt(r, "bad")
+		return 0 < at && at < 110
+	}, refusal(500, "InternalError", "conversion webhook failed"))
 	n := r.lose(func(api *fakeAPI) {
 		for range 5 {
 			api.put("a", "bad", "")
@@ -334,27 +299,20 @@ func TestWalkHasFewRequestsOpen(t *testing.T) {
 	r := live(t, api, things())
 	var mu sync.Mutex
 	open, most := 0, 0
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			if byNameAt(r, "") == 0 {
-				return false
-			}
-			mu.Lock()
-			open++
-			most = max(most, open)
-			mu.Unlock()
-			<-time.After(2 * time.Millisecond)
-			mu.Lock()
-			open--
-			mu.Unlock()
-			return false
-		}
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		open += change
+		most = max(most, open)
+	}
+	api.before(func(r *http.Request) bool { return byNameAt(r, "") != 0 }, func(*http.Request, int64) {
+		count(1)
+		<-time.After(2 * time.Millisecond)
+		count(-1)
 	})
 	n := r.lose(func(api *fakeAPI) {
-		for i := range 50 {
-			api.put("a", fmt.Sprint("n", i), "")
-			api.put("a", fmt.Sprint("n", i), "")
-		}
+		api.putMany(50, "")
+		api.putMany(50, "")
 	})
 	r.wantGap(n, event.RecoveredKnown)
 	if most < 2 || most > 8 {
@@ -368,31 +326,17 @@ func TestKilledOverAnIncompleteWalk(t *testing.T) {
 	api := newFakeAPI(t, "a/x", "a/y")
 	r := live(t, api, things())
 	r.eventually("a mark", func() bool { return len(r.log.marksNow()) > 0 })
-	hold := true
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
-			at, selector := byNameAt(r, "y"), r.URL.Query().Get("fieldSelector")
-			api.mu.Lock()
-			held := hold
-			api.mu.Unlock()
-			if held && at != 0 && selector == "metadata.name=y" {
-				<-r.Context().Done()
-				return true
-			}
-			return false
-		}
-	})
+	api.before(func(r *http.Request) bool {
+		return byNameAt(r, "y") != 0 && r.URL.Query().Get("fieldSelector") == "metadata.name=y"
+	}, func(r *http.Request, _ int64) { <-r.Context().Done() })
 	n := r.lose(func(api *fakeAPI) {
-		api.put("a", "x", "") // 103
-		api.put("a", "x", "") // 104
-		api.put("a", "x", "") // 105
-		api.put("a", "y", "") // 106
-		api.put("a", "y", "") // 107
+		api.putTimes(3, "a", "x", "") // 103 to 105
+		api.putTimes(2, "a", "y", "") // 106 and 107
 		api.do(func() { api.compacted = 104 })
 	})
 	r.eventually("part of it", func() bool { return len(r.log.all()) > n })
 	r.stop(true)
-	api.do(func() { hold = false })
+	api.admit()
 	r.begin(things())
 	r.wantGap(n, event.RecoveredPartial)
 }

@@ -3,14 +3,9 @@ package dynwatch_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -24,11 +19,10 @@ func TestSnapshotThenLive(t *testing.T) {
 	api.del("a", "x")
 	api.put("a", "x", "")
 	r.caughtUp()
-	want := []string{
+	r.wantEvents(0,
 		"snapshot a/x uid-1 101", "snapshot b/y uid-2 102", "synced 102",
 		"modified a/x uid-1 103<101", "added a/z uid-3 104", "deleted a/x uid-1 105<103", "added a/x uid-4 106",
-	}
-	r.wantEvents(0, want...)
+	)
 	e := r.log.all()[0]
 	if got, want := string(e.Data), `{"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":""}},"spec":{"rev":101}}}`; got != want {
 		t.Errorf("data = %s", got)
@@ -53,56 +47,12 @@ func TestMetadataMode(t *testing.T) {
 	r.wantEvents(2, "modified a/x uid-1 102<101")
 }
 
-func TestNamespacesAreTargetsOfTheirOwn(t *testing.T) {
-	api := newFakeAPI(t, "a/x", "b/y", "c/z")
-	wanted := inNamespaces("a", "c")
-	r := start(t, api, wanted)
-	r.eventually("both synced", func() bool { return len(r.log.all()) == 4 })
-	got := r.since(0)
-	slices.Sort(got)
-	want := []string{"snapshot a/x uid-1 101", "snapshot c/z uid-3 103", "synced 103", "synced 103"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestPagedList(t *testing.T) {
-	api := newFakeAPI(t)
-	const n = 1203 // three pages
-	for i := range n {
-		api.put("a", "x"+string(rune('a'+i%26))+strings.Repeat("y", i/26), "")
-	}
-	r := live(t, api, things())
-	if got := len(r.log.all()); got != n+1 {
-		t.Errorf("%d events, want %d", got, n+1)
-	}
-	if got := api.requestsWith("continue="); got != 2 {
-		t.Errorf("%d continued requests, want 2", got)
-	}
-}
-
 func TestTransientErrorsResumeWithoutList(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
-	r := live(t, api, things())
-	n := len(r.log.all())
-	api.do(func() {
-		left := 2 // after failures that last, a list is compared
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			if verbOf(r) != "watch" {
-				return false
-			}
-			if left--; left >= 0 {
-				writeStatus(w, 503, "ServiceUnavailable", "later")
-			}
-			return left >= 0
-		}
-	})
+	r, n := liveFrom(t, api, things())
+	api.refuseTimes(2, isWatch, refusal(503, "ServiceUnavailable", "later")) // after failures that last, a list is compared
 	api.cut()
-	for range 100 {
-		api.put("a", "x", "")
-	}
+	api.putTimes(100, "a", "x", "")
 	r.caughtUp()
 	if got := len(r.log.all()) - n; got != 100 {
 		t.Errorf("%d of 100 revisions:\n%s", got, strings.Join(r.since(n), "\n"))
@@ -114,8 +64,7 @@ func TestTransientErrorsResumeWithoutList(t *testing.T) {
 
 func TestSelectorTellsLeavingFromDeletion(t *testing.T) {
 	api := newFakeAPI(t, "a/in yes", "a/out no")
-	wanted := selectingOn()
-	r := live(t, api, wanted)
+	r := live(t, api, selectingOn())
 	api.put("a", "in", "no")   // 103 leaves
 	api.put("a", "in", "no")   // 104 unseen
 	api.put("a", "in", "yes")  // 105 comes back
@@ -123,44 +72,14 @@ func TestSelectorTellsLeavingFromDeletion(t *testing.T) {
 	api.del("a", "in")         // 107
 	api.put("a", "in", "yes")  // 108 new object
 	r.caughtUp()
-	want := []string{
+	r.wantEvents(0,
 		"snapshot a/in uid-1 101", "synced 102", "left a/in uid-1 103<101", "entered a/in uid-1 105<103",
 		"entered a/out uid-2 106", "deleted a/in uid-1 107<105", "added a/in uid-3 108",
-	}
-	r.wantEvents(0, want...)
+	)
 	left := r.log.all()[2]
 	if !strings.Contains(string(left.Data), `"labels":{"on":"no"}`) || left.ID != "uid-1:103:left:103" {
 		t.Errorf("left shows %s %s", left.ID, left.Data)
 	}
-}
-
-func TestUnservedResourceComesLater(t *testing.T) {
-	api := newFakeAPI(t)
-	api.do(func() { api.served = false })
-	r := start(t, api, things())
-	s := r.state(dynwatch.Waiting)
-	if !strings.Contains(s.Reason, `no group "example.com"`) {
-		t.Errorf("reason %q", s.Reason)
-	}
-	api.put("a", "x", "")
-	api.do(func() { api.served = true })
-	r.caughtUp()
-	r.wantEvents(0, "added a/x uid-1 101", "synced 101")
-}
-
-func TestForbiddenIsNotEmpty(t *testing.T) {
-	api := newFakeAPI(t, "a/x")
-	r := live(t, api, things())
-	api.keepRefusing(func(r *http.Request) bool {
-		return strings.HasSuffix(r.URL.Path, "/things")
-	}, refusal(403, "Forbidden", "not for you"))
-	api.cut()
-	r.state(dynwatch.Forbidden)
-	api.put("a", "x", "")
-	api.do(func() { api.refuse = nil })
-	r.caughtUp()
-	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 102<101"}
-	r.wantEvents(0, want...)
 }
 
 // TestForbiddenListIsNotEmpty: the watch may be opened and says that its history is gone. The
@@ -177,77 +96,27 @@ func TestForbiddenListIsNotEmpty(t *testing.T) {
 	api.forget()
 	api.cut()
 	r.state(dynwatch.Forbidden)
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 	r.eventually("the change", func() bool { return len(r.since(0)) == 5 })
 	want := []string{"snapshot a/x uid-1 101", "snapshot a/y uid-2 102", "synced 102", "modified a/x uid-1 103<101 replay", "gap (102,103] expired known"}
 	r.wantEvents(0, want...)
 }
 
-func TestMalformedObjectIsRejectedAndTheOthersFlow(t *testing.T) {
-	api := newFakeAPI(t, "a/good")
-	api.do(func() {
-		api.mangle = func(s string) string {
-			if strings.Contains(s, `"name":"bad"`) {
-				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1)
-			}
-			return s
-		}
-	})
-	r := live(t, api, things())
-	api.put("a", "bad", "")
-	api.put("a", "good", "")
-	r.caughtUp()
-	want := []string{"snapshot a/good uid-1 101", "synced 101", "modified a/good uid-1 103<101"}
-	r.wantEvents(0, want...)
-	if len(r.log.rejected) != 1 || r.log.rejected[0].Name != "bad" || r.log.rejected[0].ResourceVersion != 102 {
-		t.Errorf("rejected: %+v", r.log.rejected)
-	}
-}
-
-func TestSilentWatchIsOpenedAgain(t *testing.T) {
-	api := newFakeAPI(t, "a/x")
-	r := liveHasty(t, api, things())
-	api.do(func() { api.mute = true })
-	api.put("a", "x", "")
-	before := r.manager.Targets()[0].Watches
-	r.eventually("opened again", func() bool { return r.manager.Targets()[0].Watches > before })
-	api.do(func() { api.mute = false })
-	r.caughtUp()
-	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 102<101"}
-	r.wantEvents(0, want...)
-}
-
-func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
-	api := newFakeAPI(t, "a/x")
-	r := liveHasty(t, api, things())
-	api.do(func() { api.mute = true; api.rev += 50 }) // writes to other resources
-	r.eventually("cursor moved", func() bool { return r.manager.Targets()[0].ResourceVersion == 151 })
-}
-
-// TestQuietWatchWithAnExpiredList: the list that a quiet watch is compared with takes too long.
+// TestQuietWatchWithAnExpiredList: a quiet watch without bookmarks is compared with lists, of which the first takes too long.
 // That says nothing about the history of the watch: checkpoints continue.
 func TestQuietWatchWithAnExpiredList(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := liveHasty(t, api, things())
-	var expired atomic.Bool
 	api.do(func() {
 		api.mute = true
 		api.rev += 50 // writes to other resources
-		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
-			q := req.URL.Query()
-			compares := !q.Has("watch") && metadataOnly(req) && q.Get("fieldSelector") == "" && strings.HasSuffix(req.URL.Path, "/things")
-			if !compares || !expired.CompareAndSwap(false, true) {
-				return false
-			}
-			writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
-			return true
-		}
 	})
+	lists := api.refuseTimes(1, comparison, refusal(410, "Expired", "The provided continue parameter is too old"))
 	r.eventually("a checkpoint behind the list", func() bool {
 		return strings.Contains(string(r.log.marksNow()["example.com/things"]), `"rv":151,`)
 	})
-	if !expired.Load() {
+	if lists.Load() == 0 {
 		t.Error("no list has expired")
 	}
 }
@@ -279,114 +148,35 @@ func TestObjectsThatEndAtOneRevision(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
+// TestFirstListBreaksOff: the server refuses the continue token of the first list, once or for good, while an object
+// changes that was announced already. The list goes on where it was, or begins again with a gap.
 func TestFirstListBreaksOff(t *testing.T) {
-	cases := map[string]struct {
-		code int
-		gap  bool
+	for name, c := range map[string]struct {
+		times  int64
+		answer func(w http.ResponseWriter)
+		gaps   int
 	}{
-		"and is continued":        {503, false},
-		"and cannot be continued": {410, true},
-	}
-	for name, c := range cases {
+		"and is continued":               {1, refusal(503, "ServiceUnavailable", "later"), 0},
+		"and cannot be continued":        {1, refusal(410, "Expired", "broken"), 1},
+		"at one of several servers":      {1, refusal(400, "BadRequest", "continue key is not valid"), 0},
+		"and the token is never allowed": {forEver, refusal(400, "BadRequest", "continue key is not valid"), 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
-			for i := range 600 {
-				api.put("a", fmt.Sprintf("n%03d", i), "")
-			}
-			broken := false
-			api.do(func() {
-				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					if r.URL.Query().Get("continue") == "" || broken {
-						return false
-					}
-					broken = true
-					for range 3 {
-						api.put("a", "n001", "") // announced already
-					}
-					writeStatus(w, c.code, map[int]string{503: "ServiceUnavailable", 410: "Expired"}[c.code], "broken")
-					return true
-				}
+			api.putMany(600, "") // 101 to 700
+			api.refuseTimes(c.times, func(r *http.Request) bool {
+				return strings.HasPrefix(r.URL.Query().Get("continue"), "700-")
+			}, func(w http.ResponseWriter) {
+				api.putTimes(3, "a", "x1", "") // announced already
+				c.answer(w)
 			})
 			r := live(t, api, things())
 			checkStream(t, r.log.all(), api)
-			gaps := 0
-			for _, e := range r.log.all() {
-				if e.Op == event.Gap {
-					gaps++
-				}
-			}
-			if (gaps == 1) != c.gap || gaps > 1 {
-				t.Errorf("%d gaps", gaps)
+			if got := count(r.log.all(), event.Gap); got != c.gaps {
+				t.Errorf("%d gaps, want %d", got, c.gaps)
 			}
 		})
 	}
-}
-
-// TestFirstListIsRefused: the API server refuses the continue token of the first list for good.
-func TestFirstListIsRefused(t *testing.T) {
-	api := newFakeAPI(t)
-	for i := range 600 {
-		api.put("a", fmt.Sprintf("n%03d", i), "") // 101 to 700
-	}
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			refused := strings.HasPrefix(r.URL.Query().Get("continue"), "700-")
-			if refused {
-				api.put("a", "n001", "") // announced already
-				writeStatus(w, 400, "BadRequest", "continue key is not valid")
-			}
-			return refused
-		}
-	})
-	r := live(t, api, things())
-	checkStream(t, r.log.all(), api)
-	if got := count(r.log.all(), event.Gap); got != 1 {
-		t.Errorf("%d gaps, want 1", got)
-	}
-}
-
-// TestFirstListIsRefusedOnce: one of several API servers, or a proxy, refuses the continue token of the first list once.
-// The list goes on where it was.
-func TestFirstListIsRefusedOnce(t *testing.T) {
-	api := newFakeAPI(t)
-	for i := range 600 {
-		api.put("a", fmt.Sprintf("n%03d", i), "") // 101 to 700
-	}
-	var once sync.Once
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) (refused bool) {
-			if r.URL.Query().Get("continue") != "" {
-				once.Do(func() {
-					refused = true
-					api.put("a", "n001", "") // announced already
-					writeStatus(w, 400, "BadRequest", "continue key is not valid")
-				})
-			}
-			return refused
-		}
-	})
-	r := live(t, api, things())
-	checkStream(t, r.log.all(), api)
-	if got := count(r.log.all(), event.Gap); got != 0 {
-		t.Errorf("%d gaps, want none", got)
-	}
-}
-
-func TestResourceGoneWithItsObjects(t *testing.T) {
-	api := newFakeAPI(t, "a/x", "a/y")
-	r := live(t, api, things())
-	n := len(r.log.all())
-	api.do(func() { api.mute = true })
-	api.del("a", "x")
-	api.del("a", "y")
-	api.do(func() { api.served = false; api.generation++ })
-	r.eventually("ends", func() bool { return len(r.log.all()) == n+3 })
-	want := []string{"deleted a/x uid-1 103<101 replay", "deleted a/y uid-2 103<102 replay", "gap (102,103] unserved state"}
-	r.wantUnordered(n, want...)
-	api.put("a", "x", "") // 105, a new resource of the same name
-	api.do(func() { api.served, api.mute = true, false })
-	r.caughtUp()
-	r.wantEvents(n+3, "added a/x uid-3 105", "synced 105")
 }
 
 func TestWatchThatEndsSoonIsNotOpenedAtOnce(t *testing.T) {
@@ -396,17 +186,15 @@ func TestWatchThatEndsSoonIsNotOpenedAtOnce(t *testing.T) {
 	watches := 0
 	began := time.Now()
 	done := make(chan time.Duration, 1)
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Query().Get("watch") == "" {
-				return false
-			}
-			if watches++; watches == enough {
-				done <- time.Since(began)
-			}
-			fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"resourceVersion":"101"}}}`)
-			return true
+	api.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
 		}
+		if watches++; watches == enough {
+			done <- time.Since(began)
+		}
+		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"resourceVersion":"101"}}}`)
+		return true
 	})
 	api.cut()
 	if took := <-done; took < (enough-1)*5*time.Millisecond {
@@ -417,152 +205,129 @@ func TestWatchThatEndsSoonIsNotOpenedAtOnce(t *testing.T) {
 func TestThrottlingShowsAtOnce(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := live(t, api, things())
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Retry-After", "1")
-			writeStatus(w, 429, "TooManyRequests", "storage is (re)initializing")
-			return true
-		}
+	api.intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", "1")
+		writeStatus(w, 429, "TooManyRequests", "storage is (re)initializing")
+		return true
 	})
 	api.cut()
 	r.eventually("shown", func() bool {
 		s := r.manager.Targets()[0]
 		return s.State == dynwatch.Stale && strings.Contains(s.Reason, "initializing")
 	})
-	api.do(func() { api.refuse = nil })
+	api.admit()
 	r.caughtUp()
 }
 
-func TestMalformedObjectUnderASelector(t *testing.T) {
-	api := newFakeAPI(t, "a/bad yes", "a/good yes")
-	api.do(func() {
-		api.mangle = func(s string) string {
-			if strings.Contains(s, `"on":"no"`) {
-				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1)
+// TestMalformedObject: an object that cannot be read is rejected, and the others flow. Under a selector, a DELETED frame of
+// one may say that it has left the selection.
+func TestMalformedObject(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted   dynwatch.Resource
+		broken   []string
+		write    func(api *fakeAPI)
+		want     []string
+		rejected []string
+	}{
+		"state": {
+			things(), []string{`"rev":103`},
+			func(api *fakeAPI) { api.put("a", "bad", ""); api.put("a", "good", "") },
+			[]string{"modified a/good uid-2 104<102"}, []string{"bad 103"},
+		},
+		"state of an object that has left": {
+			selectingOn(), []string{`"on":"no"`},
+			func(api *fakeAPI) { api.put("a", "bad", "no"); api.put("a", "good", "yes"); api.put("a", "bad", "yes") },
+			[]string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"}, []string{"bad 103"},
+		},
+		"DELETED frames": {
+			selectingOn(), []string{`"103","labels":{"on":"yes"`, `"104"`},
+			func(api *fakeAPI) { api.put("a", "bad", "no"); api.del("a", "good"); api.put("a", "bad", "yes") },
+			[]string{"left a/bad uid-1 103<101", "deleted a/good uid-2 104<102", "entered a/bad uid-1 105<103"}, []string{"bad 103", "good 104"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t, "a/bad yes", "a/good yes")
+			r, n := liveFrom(t, api, c.wanted)
+			api.unemittable(c.broken...)
+			c.write(api)
+			r.caughtUp()
+			r.wantEvents(n, c.want...)
+			var rejected []string
+			for _, one := range r.log.rejected {
+				rejected = append(rejected, fmt.Sprint(one.Name, " ", one.ResourceVersion))
 			}
-			return s
-		}
-	})
-	wanted := selectingOn()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
-	api.put("a", "bad", "no")   // 103 leaves in a state that cannot be passed on
-	api.put("a", "good", "yes") // 104
-	api.put("a", "bad", "yes")  // 105 enters
-	r.caughtUp()
-	want := []string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"}
-	r.wantEvents(n, want...)
-	if len(r.log.rejected) != 1 || r.log.rejected[0].Name != "bad" {
-		t.Errorf("rejected %+v", r.log.rejected)
+			same(t, c.rejected, rejected)
+		})
 	}
 }
 
-// A DELETED frame whose object cannot be read may say that the object has left the selection.
-func TestMalformedEndsUnderASelector(t *testing.T) {
+// Of objects whose beginning no watch brought, one leaves the selector and one is deleted: what was never announced does not
+// leave.
+func TestWhatWasNeverAnnouncedDoesNotLeave(t *testing.T) {
 	api := newFakeAPI(t)
-	api.put("a", "leaves", "yes") // 101
-	api.put("a", "ends", "yes")   // 102
-	wanted := selectingOn()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
-	api.do(func() {
-		api.mangle = func(s string) string {
-			if strings.Contains(s, `"103","labels":{"on":"yes"`) || strings.Contains(s, `"104"`) {
-				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1) // the objects of the DELETED frames
-			}
-			return s
-		}
-	})
-	api.put("a", "leaves", "no")  // 103
-	api.del("a", "ends")          // 104
-	api.put("a", "leaves", "yes") // 105
-	r.caughtUp()
-	want := []string{"left a/leaves uid-1 103<101", "deleted a/ends uid-2 104<102", "entered a/leaves uid-1 105<103"}
-	r.wantEvents(n, want...)
-	if len(r.log.rejected) != 2 {
-		t.Errorf("rejected %+v", r.log.rejected)
-	}
-}
-
-// Of objects whose beginning no watch brought, one leaves the selector and one is deleted:
-// what was never told of has nowhere to leave.
-func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
-	api := newFakeAPI(t)
-	api.do(func() {
-		api.left = func(frame string) bool { return strings.Contains(frame, `"ADDED"`) }
-	})
-	wanted := selectingOn()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
+	api.drop(`"ADDED"`)
+	r, n := liveFrom(t, api, selectingOn())
 	api.put("a", "leaves", "yes") // 101
 	api.put("a", "ends", "yes")   // 102
 	api.put("a", "leaves", "no")  // 103
 	api.del("a", "ends")          // 104
-	r.eventually("the deletion", func() bool { return len(r.log.all()) > n })
+	r.until(n, event.Deleted)
 	r.wantEvents(n, "deleted a/ends uid-2 104")
 }
 
 // TestLateFramesUnderASelectorDeleteOnce: etcd has compacted what tells a deletion from leaving, so the present
-// tells, as a replay. A gap follows only if that was wrong.
+// tells, as a replay. A gap follows only if that was wrong, and it is no rollback.
 func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(api *fakeAPI)
+		later func(api *fakeAPI) // what etcd remembers
 		want  []string
 	}{
 		"left, came back, deleted": {
-			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes"); api.del("a", "x") },
+			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes"); api.del("a", "x") }, nil,
 			[]string{"deleted a/x uid-1 102<101 replay", "gap (101,105] expired state"},
 		},
-		"left, and came back": {
+		"left, came back, and is deleted later": {
 			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes") },
+			func(api *fakeAPI) { api.del("a", "x") },
+			[]string{"deleted a/x uid-1 102<101 replay", "gap (101,104] expired state"},
+		},
+		"left, and came back": {
+			func(api *fakeAPI) { api.put("a", "x", "no"); api.put("a", "x", "yes") }, nil,
 			[]string{"left a/x uid-1 102<101 replay", "entered a/x uid-1 103<102 replay"},
 		},
 		"left": {
-			func(api *fakeAPI) { api.put("a", "x", "no") },
+			func(api *fakeAPI) { api.put("a", "x", "no") }, nil,
 			[]string{"left a/x uid-1 102<101 replay"},
 		},
 		"deleted": {
-			func(api *fakeAPI) { api.del("a", "x") },
+			func(api *fakeAPI) { api.del("a", "x") }, nil,
 			[]string{"deleted a/x uid-1 102<101 replay"},
 		},
 		"deleted, and created again": {
-			func(api *fakeAPI) { api.del("a", "x"); api.put("a", "x", "yes") },
+			func(api *fakeAPI) { api.del("a", "x"); api.put("a", "x", "yes") }, nil,
 			[]string{"deleted a/x uid-1 102<101 replay", "added a/x uid-2 103 replay"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x yes")
-			wanted := selectingOn()
-			r := live(t, api, wanted)
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, selectingOn())
 			api.do(func() { api.mute = true })
 			c.write(api)
-			api.put("a", "z", "no")
+			if c.later == nil {
+				api.put("a", "z", "no")
+			}
 			api.compact() // the watch cache still has it all
+			if c.later != nil {
+				c.later(api)
+			}
 			api.do(func() { api.mute = false })
 			r.caughtUp()
 			r.eventually("events", func() bool { return len(r.log.all()) >= n+len(c.want) })
 			r.wantEvents(n, c.want...)
+			r.wantEpoch(0)
 		})
 	}
-}
-
-// TestLateStayThatEtcdRemembers: etcd has compacted the revision at which an object left, and not the one at which it
-// came back. That it is deleted since is no rollback.
-func TestLateStayThatEtcdRemembers(t *testing.T) {
-	api := newFakeAPI(t, "a/x yes")
-	wanted := selectingOn()
-	r := live(t, api, wanted)
-	n := len(r.log.all())
-	api.do(func() { api.mute = true })
-	api.put("a", "x", "no")
-	api.put("a", "x", "yes")
-	api.compact()
-	api.del("a", "x")
-	api.do(func() { api.mute = false })
-	r.caughtUp()
-	r.wantEvents(n, "deleted a/x uid-1 102<101 replay", "gap (101,104] expired state")
-	r.wantEpoch(0)
 }
 
 func TestFullLogHoldsTheWatchBack(t *testing.T) {
@@ -571,9 +336,7 @@ func TestFullLogHoldsTheWatchBack(t *testing.T) {
 	release := r.log.hold()
 	api.put("a", "x", "")
 	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
-	for range 50 {
-		api.put("a", "x", "")
-	}
+	api.putTimes(50, "a", "x", "")
 	if n := len(r.log.all()); n != 1 {
 		t.Fatalf("%d events got through", n)
 	}
@@ -608,17 +371,4 @@ func TestApplyConverges(t *testing.T) {
 	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	r.caughtUp()
 	r.wantEvents(n, "modified a/x uid-1 102<101")
-}
-
-func TestUnreachableServerShowsAndHeals(t *testing.T) {
-	api := newFakeAPI(t)
-	api.do(func() {
-		api.refuse = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
-	})
-	r := start(t, api, things())
-	if s := r.state(dynwatch.Degraded); s.Reason == "" || time.Since(s.Since) > deadline {
-		t.Errorf("status %+v", s)
-	}
-	api.do(func() { api.refuse = nil })
-	r.caughtUp()
 }

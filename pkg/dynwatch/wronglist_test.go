@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -92,13 +90,10 @@ func TestWrongListDeletesNothing(t *testing.T) {
 func TestWrongListOfOneServer(t *testing.T) {
 	api := fourObjects(t)
 	r := live(t, api, things())
-	api.do(func() {
-		api.refuse = func(_ http.ResponseWriter, request *http.Request) bool {
-			api.do(func() { api.lists = nil })
-			if !request.Close {
-				api.hide("a/same")
-			}
-			return false
+	api.before(anything, func(r *http.Request, _ int64) {
+		api.do(func() { api.lists = nil })
+		if !r.Close {
+			api.hide("a/same")
 		}
 	})
 	n := r.lose(func(api *fakeAPI) {
@@ -110,28 +105,6 @@ func TestWrongListOfOneServer(t *testing.T) {
 	r.consistent()
 	if got := ends(r.since(n), "a/same"); len(got) > 0 {
 		t.Errorf("a deletion that etcd does not have: %q", got)
-	}
-}
-
-// TestManyMissingObjects: of many objects that a list lacks etcd confirms a part.
-func TestManyMissingObjects(t *testing.T) {
-	const objects = 200
-	api := newFakeAPI(t)
-	for i := range objects {
-		api.put("a", fmt.Sprint("x", i), "")
-	}
-	r := startLimited(t, api, func(l *dynwatch.Limits) { l.Requests = 0 }, things())
-	r.caughtUp()
-	before := api.requestsWith("fieldSelector=metadata.name%3D")
-	r.lose(func(api *fakeAPI) {
-		for i := range objects {
-			api.del("a", fmt.Sprint("x", i))
-		}
-	})
-	r.eventually("the deletions", func() bool { return r.manager.Targets()[0].Objects == 0 })
-	r.caughtUp()
-	if n := api.requestsWith("fieldSelector=metadata.name%3D") - before; n == 0 || n > 40 {
-		t.Errorf("%d requests by name", n)
 	}
 }
 
@@ -155,8 +128,7 @@ func TestHiddenEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := live(t, api, things())
-			n := len(r.log.all())
+			r, n := liveFrom(t, api, things())
 			api.lie("a", c.object)
 			c.write(api)                // 105
 			api.put("a", "same", "yes") // 106
@@ -176,9 +148,7 @@ func TestHiddenEvent(t *testing.T) {
 			r.caughtUp()
 			r.wantAudit(1)
 			r.consistent()
-			if diff := cmp.Diff([]string{c.want}, slices.DeleteFunc(r.since(n), others)); diff != "" {
-				t.Error(diff)
-			}
+			same(t, []string{c.want}, slices.DeleteFunc(r.since(n), others))
 			r.wantEpoch(0)
 		})
 	}
@@ -195,8 +165,7 @@ func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
 			r.stop(false)
 			api.del("a", "deleted")
 			api.forget()
-			r.begin(things())
-			r.caughtUp()
+			r.goLive(things())
 			api.do(func() {
 				api.lists = func(state map[string]change, _ bool) { state["a/deleted"] = ghost }
 			})

@@ -31,10 +31,7 @@ func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x")
-			api.denied = make(map[string]bool)
-			for _, verb := range c.denied {
-				api.denied[verb] = true
-			}
+			api.deny(c.denied...)
 			r, out := listen(t, api, things())
 			r.eventually("missing verbs", func() bool { return slices.Equal(r.manager.Targets()[0].MissingVerbs, c.missing) })
 			if s, want := r.state(dynwatch.Forbidden), fmt.Sprintf("%[1]s: things.example.com is forbidden: you cannot %[1]s it", c.denied[0]); s.Reason != want {

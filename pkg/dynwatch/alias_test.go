@@ -28,8 +28,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 		"and with a wildcard":   {[]dynwatch.Resource{core, {Group: "*", Resource: "events"}, other}, []string{"core/events"}, map[string]string{"events.k8s.io/events": "core/events"}},
 		"the name says nothing": {wanted: []dynwatch.Resource{{Resource: "services"}, {Group: "example.com", Resource: "services"}}, live: []string{"core/services", "example.com/services"}},
 	}
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	r := startDefined(t, api, things())
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

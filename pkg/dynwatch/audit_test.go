@@ -263,7 +263,8 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 	api := fourObjects(t)
 	r := live(t, api, things())
-	heads := api.refuseTimes(1, func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }, func(w http.ResponseWriter) {
+	ofHead := func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }
+	heads := api.refuseTimes(1, ofHead, func(w http.ResponseWriter) {
 		_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"90"},"items":[]}`))
 	})
 	n := len(r.log.all())

@@ -10,8 +10,9 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// TestAuditFindsAWrongDeletion: a list lacked many objects rightly and one wrongly, of which etcd confirms a part. Once lists
-// are right, an audit finds that one: what follows needs ids of a new epoch, as consumers have seen these, and its deletion.
+// TestAuditFindsAWrongDeletion: a list lacked many objects rightly and one wrongly, of which etcd confirms a part. Once
+// lists are right, an audit finds that one: what follows needs ids of a new epoch, as consumers have seen these, and
+// its deletion.
 func TestAuditFindsAWrongDeletion(t *testing.T) {
 	const objects = 200
 	api := newFakeAPI(t)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -324,7 +322,7 @@ func TestObjectsThatReturn(t *testing.T) {
 			api.put("a", "x", "")
 			api.del("a", "x")
 			r.caughtUp()
-			checkConsumer(t, r.log.all(), api)
+			r.consistent()
 			want := []string{
 				"added a/b uid-3 104", "gap (103,104] unserved state", "added a/x uid-1 101", "added a/y uid-2 103", "synced 104",
 				"modified a/x uid-1 105<101", "deleted a/x uid-1 106<105",
@@ -373,28 +371,5 @@ func TestObjectsThatReturnUnderAWildcard(t *testing.T) {
 		all := r.log.all()
 		return all[len(all)-1].Op == event.Deleted && all[len(all)-1].ResourceVersion == 103
 	})
-	checkConsumer(t, r.log.all(), api)
-}
-
-// checkConsumer holds what a consumer has that drops repeated ids to the API server.
-func checkConsumer(t *testing.T, events []event.Event, api *fakeAPI) {
-	t.Helper()
-	seen, has := make(map[string]bool), make(map[string]uint64)
-	for _, e := range events {
-		if seen[e.ID] || e.Op.Control() {
-			continue
-		}
-		seen[e.ID] = true
-		has[e.UID] = e.ResourceVersion
-		if e.Op.Ends() {
-			delete(has, e.UID)
-		}
-	}
-	want := make(map[string]uint64)
-	for _, c := range api.state() {
-		if !c.isNamespace() {
-			want[c.uid] = c.rev
-		}
-	}
-	same(t, want, has, cmpopts.EquateEmpty())
+	r.consistent()
 }

@@ -55,9 +55,7 @@ func TestBoundsAfterAnEditOfNamespaces(t *testing.T) {
 				r.eventually("synced", func() bool {
 					return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Synced && e.Target == c.target })
 				})
-				if got := firstListOf(t, r.log.all(), c.target); !slices.Equal(got, c.objects) {
-					t.Errorf("objects of the snapshot %q, want %q", got, c.objects)
-				}
+				same(t, c.objects, firstListOf(t, r.log.all(), c.target))
 				r.caughtUp()
 				r.stop(false)
 				n := len(r.log.all())

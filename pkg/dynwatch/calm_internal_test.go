@@ -19,6 +19,20 @@ import (
 // forgetful is a log that keeps nothing.
 type forgetful struct{ journal.Stateless }
 
+// newOnPipes is a Manager of an API server that is on the other ends of pipes.
+func newOnPipes(t *testing.T, api http.Handler, log Log) *Manager {
+	t.Helper()
+	m, err := New(Options{
+		Cluster: "test", Kubernetes: podserver.OnPipes(t, api), Log: log,
+		Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
 func (forgetful) Append(context.Context, []event.Event) error { return nil }
 
 // quietServer is an API server with Pods that never change. It counts the requests for them.
@@ -98,14 +112,7 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := &quietServer{pods: test.pods, bookmark: test.bookmark, count: make(map[string]int)}
-				m, err := New(Options{
-					Cluster: "test", Kubernetes: podserver.OnPipes(t, api), Log: forgetful{},
-					Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer m.Close()
+				m := newOnPipes(t, api, forgetful{})
 				if err := m.Apply([]Resource{{Resource: "pods"}}); err != nil {
 					t.Fatal(err)
 				}

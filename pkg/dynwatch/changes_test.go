@@ -224,9 +224,7 @@ func TestChangesUnknown(t *testing.T) {
 			r.log.set(func() { r.log.events = r.log.events[2:] })
 			api.put("a", "x", "3")
 			r.caughtUp()
-			if alone := paired(t, r.log.all()); !slices.Equal(alone, []string{"modified a/x uid-1 102<101"}) {
-				t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
-			}
+			same(t, []string{"modified a/x uid-1 102<101"}, paired(t, r.log.all()))
 			if s := r.manager.Targets()[0]; s.Unpaired != 1 {
 				t.Errorf("%d are counted", s.Unpaired)
 			}
@@ -258,8 +256,7 @@ func TestAnnouncedAnewIsNoChange(t *testing.T) {
 // TestChangesOfMetadata: with mode metadata that is all that can change.
 func TestChangesOfMetadata(t *testing.T) {
 	wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Paths: true}}
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.put("a", "x", "1")
 	r := startDefined(t, api, wanted)
 	r.targets("example.com/things")

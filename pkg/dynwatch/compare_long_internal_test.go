@@ -5,7 +5,6 @@ package dynwatch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -77,17 +76,11 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the server.
 func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target {
 	t.Helper()
-	m, err := New(Options{
-		Cluster: "test", Kubernetes: podserver.OnPipes(t, s), Log: log,
-		Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
+	m := newOnPipes(t, s, log)
 	of := m.newTarget(target.Spec{Version: "v1", Resource: "pods"})
 	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	var err error
 	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil)
 	if err != nil {
 		t.Fatal(err)

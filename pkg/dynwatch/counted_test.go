@@ -81,11 +81,8 @@ func TestKilledBeforeAnAddedEvent(t *testing.T) {
 // TestKilledAfterALateDeletion: a server without etcd sends a deletion at a revision below the
 // checkpoint. The journal has lost no event.
 func TestKilledAfterALateDeletion(t *testing.T) {
-	api := newFakeAPI(t)
+	api := newFakeAPI(t, "a/x", "a/y", "a/z")
 	send := sendFrames(api)
-	for _, name := range []string{"x", "y", "z"} {
-		api.put("a", name, "")
-	}
 	r, n := liveFrom(t, api, things())
 	send(frameOf("DELETED", "x", "uid-1", 101))
 	r.eventually("the deletion", func() bool { return len(r.since(n)) == 1 })

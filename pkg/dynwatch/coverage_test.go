@@ -78,7 +78,8 @@ func TestReconcileOfAFilteredTarget(t *testing.T) {
 		})
 	})
 	r.caughtUp()
-	same(t, []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}, sorted(thingLines(r.log.all())))
+	want := []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}
+	same(t, want, sorted(thingLines(r.log.all())))
 	if len(r.log.rejected) != 0 {
 		t.Errorf("rejected %+v", r.log.rejected)
 	}
@@ -147,9 +148,7 @@ func TestOtherNamespacesAfterARestart(t *testing.T) {
 	r.begin(wanted)
 	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
 	r.wantEvents(n, "snapshot shop/x uid-2 102 replay", "gap (102,102] selection state")
-	if s := r.manager.Targets()[0]; s.Objects != 1 {
-		t.Errorf("%d objects", s.Objects)
-	}
+	same(t, 1, r.manager.Targets()[0].Objects)
 }
 
 func TestNamespacesTurn(t *testing.T) {
@@ -295,33 +294,11 @@ func TestOneWatchOfNamespaces(t *testing.T) {
 	}
 }
 
-// A watch of the Namespaces that breaks or expires goes on.
-func TestNamespacesAfterABreak(t *testing.T) {
-	for name, fault := range map[string]func(*fakeAPI){"cut": (*fakeAPI).cut, "forgotten": (*fakeAPI).forget} {
-		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t, "/team-a no", "team-a/one")
-			r := live(t, api, labelled())
-			api.do(func() { api.mute = true })
-			api.put("", "team-a", "yes")
-			fault(api)
-			api.do(func() { api.mute = false })
-			r.eventually("entered", func() bool {
-				return slices.Contains(thingLines(r.log.all()), "entered team-a/one 102")
-			})
-			r.caughtUp()
-		})
-	}
-}
-
 // What flipped while informd was down comes out as if it had been watched, but for a gap.
 func TestNamespacesTurnDuringDowntime(t *testing.T) {
 	for name, kill := range map[string]bool{"stopped": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			for _, ns := range []string{"team-a", "team-b", "team-c"} {
-				api.put("", ns, map[bool]string{true: "no", false: "yes"}[ns == "team-b"])
-				api.put(ns, "one", "")
-			}
+			api := newFakeAPI(t, "/team-a yes", "team-a/one", "/team-b no", "team-b/one", "/team-c yes", "team-c/one")
 			r := live(t, api, labelled())
 			r.eventually("marked", func() bool { return len(r.log.marksNow()) == 1 })
 			r.stop(kill)
@@ -334,13 +311,9 @@ func TestNamespacesTurnDuringDowntime(t *testing.T) {
 			r.begin(labelled())
 			r.eventually("four events", func() bool { return len(r.since(n)) >= 4 })
 			r.caughtUp()
-			got := thingLines(r.log.all()[n:])
-			slices.Sort(got)
 			want := []string{"deleted team-c/one 110", "entered team-b/one 104", "left team-a/one 102", "modified team-c/one 109"}
-			same(t, want, got)
-			if gaps := r.gapsSince(n); !slices.Equal(gaps, []string{"selection state"}) {
-				t.Errorf("gaps %q:\n%s", gaps, strings.Join(r.since(n), "\n"))
-			}
+			same(t, want, sorted(thingLines(r.log.all()[n:])))
+			same(t, []string{"selection state"}, r.gapsSince(n))
 			r.settled()
 			n = len(r.log.all())
 			r.restart(kill, labelled())
@@ -363,9 +336,7 @@ func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
 	r.eventually("all of it", func() bool { return len(r.since(n)) >= len(want) })
 	r.caughtUp()
 	r.wantEvents(n, want...)
-	if s := r.manager.Targets()[0]; s.Objects != 1 {
-		t.Errorf("%d objects", s.Objects)
-	}
+	same(t, 1, r.manager.Targets()[0].Objects)
 }
 
 // etcd has forgotten the revision of the position: what there is now enters, with a gap.
@@ -383,9 +354,7 @@ func TestArrivalAfterCompaction(t *testing.T) {
 	api.do(func() { api.slow = nil })
 	r.caughtUp()
 	r.wantThings(n, "entered team-a/one 106", "modified team-a/one 109")
-	if gaps := r.gapsSince(n); !slices.Equal(gaps, []string{"selection state"}) {
-		t.Errorf("gaps %q", gaps)
-	}
+	same(t, []string{"selection state"}, r.gapsSince(n))
 }
 
 // A list of a namespace that takes too long is begun anew; the watch goes on.
@@ -405,26 +374,42 @@ func TestArrivalThatExpires(t *testing.T) {
 	}
 }
 
+// The labels of Namespaces are older after the restore, also behind a raised revision.
 func TestNamespacesAfterARollback(t *testing.T) {
-	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
-	r := live(t, api, labelled())
-	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	r.eventually("team-a is in", matches)
-	r.caughtUp()
-	api.rollBack(104)
-	r.eventually("team-b is in", matches)
-	r.untilEpoch(1)
-	r.caughtUp()
-	api.put("", "team-a", "yes")
-	r.eventually("both are in", matches)
-	r.caughtUp()
+	for name, c := range map[string]struct {
+		restore func(api *fakeAPI)
+		shows   bool // the things show it
+	}{
+		"to an older revision":   {func(api *fakeAPI) { api.rollBack(104) }, true},
+		"with a raised revision": {func(api *fakeAPI) { api.restoreCompacted(104, 100_000) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
+			r := live(t, api, labelled())
+			matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
+			api.put("", "team-a", "yes")
+			api.put("", "team-b", "no")
+			r.eventually("team-a is in", matches)
+			r.caughtUp()
+			api.put("team-a", "one", "")
+			r.caughtUp()
+			c.restore(api)
+			r.eventually("team-b is in", matches)
+			if c.shows {
+				r.untilEpoch(1)
+			}
+			r.caughtUp()
+			api.put("", "team-a", "yes")
+			r.eventually("both are in", matches)
+			r.caughtUp()
+		})
+	}
 }
 
 func TestNamespacesOfAClusterScopedResource(t *testing.T) {
 	api := newFakeAPI(t)
-	api.keepRefusing(func(r *http.Request) bool { return r.URL.Path == "/apis/example.com/v1" }, func(w http.ResponseWriter) {
+	ofResources := func(r *http.Request) bool { return r.URL.Path == "/apis/example.com/v1" }
+	api.keepRefusing(ofResources, func(w http.ResponseWriter) {
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","kind":"Thing","verbs":["list","watch"]}]}`)
 	})
 	r := start(t, api, labelled())
@@ -489,7 +474,7 @@ func TestUnreadableNamespace(t *testing.T) {
 			}
 			api.do(func() { api.mangle = nil })
 			r.caughtUp()
-			checkConsumer(t, r.log.all(), api)
+			r.consistent()
 		})
 	}
 }

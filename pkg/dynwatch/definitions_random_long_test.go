@@ -24,8 +24,7 @@ type changingDefinitions struct {
 // their watches silent, and the wanted set changes. Once all is well, each resource is watched, and nothing else.
 func TestRandomDefinitions(t *testing.T) {
 	seed := newSeed(t)
-	api := newFakeAPI(t)
-	api.serveAll(usual()...)
+	api := newWildAPI(t, usual()...)
 	api.define()
 	c := changingDefinitions{startHasty(t, api, everything()), rand.New(rand.NewPCG(seed, 0)), make(map[string]bool)}
 	all := []string{

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -15,20 +16,12 @@ import (
 // What an edit has dropped stays out of the index however often informd starts: no
 // audit finds it missing, and nothing is told of it.
 func TestRestartsAfterAnEdit(t *testing.T) {
-	edits := map[string]func(*dynwatch.Resource){
-		"labels":               func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" },
-		"names of namespaces":  func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"team-b"} },
-		"labels of namespaces": func(r *dynwatch.Resource) { r.NamespaceSelector = "on=yes" },
-		"all of it": func(r *dynwatch.Resource) {
-			r.LabelSelector, r.NamespaceSelector, r.ExcludeNamespaces = "on=yes", "on=yes", []string{"team-c"}
-		},
-	}
 	meanwhile := map[string]func(*fakeAPI){
 		"nothing":                        func(*fakeAPI) {},
 		"etcd forgets":                   func(api *fakeAPI) { api.put("", "other", ""); api.compact() },
 		"etcd and the API server forget": func(api *fakeAPI) { api.put("", "other", ""); api.compact(); api.forget() },
 	}
-	for edited, edit := range edits {
+	for edited, edit := range edits() {
 		for what, happens := range meanwhile {
 			for name, kill := range map[string]bool{"stopped": false, "killed": true} {
 				t.Run(edited+", "+what+", "+name, func(t *testing.T) {
@@ -63,9 +56,7 @@ func restartAfterEdit(t *testing.T, edit func(*dynwatch.Resource), happens func(
 			}
 			return got.Err == nil && got.Objects == 1
 		})
-		if s := r.manager.Targets()[0]; s.Objects != 1 {
-			t.Errorf("%d objects", s.Objects)
-		}
+		same(t, 1, r.manager.Targets()[0].Objects)
 	}
 	api.put("team-b", "one", "no")
 	api.del("team-b", "one")
@@ -102,9 +93,7 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 			r.goLive(wanted)
 			r.eventually("the events", func() bool { return len(thingLines(r.log.all()[n:])) >= len(tt.want) })
 			same(t, sorted(tt.want), sorted(thingLines(r.log.all()[n:])))
-			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 1 {
-				t.Errorf("audit: %+v", got)
-			}
+			r.wantAuditOf(1)
 			n = len(r.log.all())
 			rev := api.put("a", "dropped", "yes")
 			r.caughtUp()
@@ -135,12 +124,7 @@ func (r *recorder) Forget(_ context.Context, objects []event.Event) error {
 // TestKilledOverAnEdit kills the process behind each record that follows from an edit. Whatever the log has
 // forgotten by then, nothing is said of an object that is excluded and exists, and an edit back announces it.
 func TestKilledOverAnEdit(t *testing.T) {
-	edits := map[string]func(*dynwatch.Resource){
-		"labels":               func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" },
-		"names of namespaces":  func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"team-b"} },
-		"labels of namespaces": func(r *dynwatch.Resource) { r.NamespaceSelector = "on=yes" },
-	}
-	for name, edit := range edits {
+	for name, edit := range edits() {
 		for _, compacted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, compacted: %t", name, compacted), func(t *testing.T) {
 				for room := 0; killedOverAnEdit(t, edit, room, compacted); room++ {
@@ -153,6 +137,18 @@ func TestKilledOverAnEdit(t *testing.T) {
 	}
 }
 
+// edits exclude the namespace team-b or its objects.
+func edits() map[string]func(*dynwatch.Resource) {
+	return map[string]func(*dynwatch.Resource){
+		"labels":               func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" },
+		"names of namespaces":  func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"team-b"} },
+		"labels of namespaces": func(r *dynwatch.Resource) { r.NamespaceSelector = "on=yes" },
+		"all of it": func(r *dynwatch.Resource) {
+			r.LabelSelector, r.NamespaceSelector, r.ExcludeNamespaces = "on=yes", "on=yes", []string{"team-c"}
+		},
+	}
+}
+
 // killedOverAnEdit is one run of it. It returns false if the process was not killed, as it had nothing more to write.
 func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, compacted bool) (killed bool) {
 	api := newFakeAPI(t)
@@ -162,8 +158,7 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 			api.put(ns, name, label)
 		}
 	}
-	before := things()
-	before.Namespaces = []string{"team-*"}
+	before := inNamespaces("team-*")
 	r := live(t, api, before)
 	r.stop(false)
 	n := len(r.log.all())
@@ -184,15 +179,14 @@ func killedOverAnEdit(t *testing.T, edit func(*dynwatch.Resource), room int, com
 	}
 	for range 2 {
 		r.goLive(wanted)
-		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 3 || r.manager.Targets()[0].Objects != 3 {
-			t.Errorf("audit: %+v", got)
-		}
+		r.wantAuditOf(3)
+		same(t, 3, r.manager.Targets()[0].Objects)
 		r.stop(false)
 	}
-	told := func() []string {
-		return slices.DeleteFunc(thingLines(r.log.all()[n:]), func(line string) bool { return strings.HasPrefix(line, "deleted team-b/two ") })
-	}
-	same(t, []string{fmt.Sprintf("modified team-a/one %d", changed)}, told())
+	events := slices.DeleteFunc(thingLines(r.log.all()[n:]), func(line string) bool {
+		return strings.HasPrefix(line, "deleted team-b/two ")
+	})
+	same(t, []string{fmt.Sprintf("modified team-a/one %d", changed)}, events)
 	n = len(r.log.all())
 	r.goLive(before)
 	announced := map[string]event.Op{}
@@ -212,16 +206,16 @@ func TestEditWhileEtcdCompacts(t *testing.T) {
 	api := newFakeAPI(t, "a/excluded no", "a/ends no", "a/stays yes")
 	wanted := things()
 	r, n := liveFrom(t, api, wanted)
-	asked := 0
-	api.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
-		if q := r.URL.Query(); strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") && q.Get("resourceVersion") != "" && q.Get("labelSelector") == "" {
-			if asked++; asked == 1 {
-				api.del("a", "ends")
-			}
-			api.put("", "other", "")
-			api.compact()
+	var asked atomic.Int64
+	api.before(func(r *http.Request) bool {
+		q := r.URL.Query()
+		return selectedName(q.Get("fieldSelector")) != "" && q.Get("resourceVersion") != "" && q.Get("labelSelector") == ""
+	}, func(_ *http.Request, number int64) {
+		if asked.Store(number); number == 1 {
+			api.del("a", "ends")
 		}
-		return false
+		api.put("", "other", "")
+		api.compact()
 	})
 	wanted.LabelSelector = "on=yes"
 	must(t, r.manager.Apply([]dynwatch.Resource{wanted}))
@@ -229,8 +223,8 @@ func TestEditWhileEtcdCompacts(t *testing.T) {
 	api.admit()
 	r.caughtUp()
 	r.restart(false, wanted)
-	if s := r.manager.Targets()[0]; s.Objects != 1 || asked == 0 {
-		t.Errorf("%d objects, asked %d times", s.Objects, asked)
+	if s := r.manager.Targets()[0]; s.Objects != 1 || asked.Load() == 0 {
+		t.Errorf("%d objects, asked %d times", s.Objects, asked.Load())
 	}
 	for _, line := range thingLines(r.log.all()[n:]) {
 		if !strings.HasPrefix(line, "deleted a/ends ") {

@@ -46,7 +46,8 @@ func TestSinkFilters(t *testing.T) {
 	if want := []int{0, 1, 0}; !slices.Equal(told, want) {
 		t.Errorf("unchanged are %v, want %v", told, want)
 	}
-	api.keepRefusing(func(r *http.Request) bool { return ofThings(r) && verbOf(r) == "list" }, answers()["500"]) // one that hangs would hold up the watch
+	// A list that hangs would hold up the watch.
+	api.keepRefusing(func(r *http.Request) bool { return ofThings(r) && verbOf(r) == "list" }, answers()["500"])
 	done := make(chan error)
 	go func() {
 		_, err := r.manager.Resnapshot(t.Context(), "things")

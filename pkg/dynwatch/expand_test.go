@@ -282,10 +282,12 @@ func TestDiscoveryIsRarelyReadWhole(t *testing.T) {
 }
 
 // An API server that has just started lists no custom resources for a moment, long after the last change of a
-// definition: who reads then asks again, although nothing tells of a change. It is also asked once a wildcard is applied that
-// matches what the catalog lacks.
+// definition: who reads then asks again, although nothing tells of a change. It is also asked once a wildcard is
+// applied that matches what the catalog lacks.
 func TestDiscoveryBehindTheDefinitions(t *testing.T) {
-	for name, first := range map[string]dynwatch.Resource{"watched": everything(), "applied later": {Group: "apps", Resource: "*"}} {
+	for name, first := range map[string]dynwatch.Resource{
+		"watched": everything(), "applied later": {Group: "apps", Resource: "*"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := startWild(t, slices.Delete(usual(), 3, 4), first) // without the group of things
 			r.eventually("expanded", r.manager.Expanded)
@@ -332,44 +334,35 @@ func TestWildcardWithoutDefinitions(t *testing.T) {
 	r.eventually("what is new begins", func() bool { return len(r.names()) == 11 })
 }
 
-// A wildcard shows as a target until it has one.
-func TestWildcardIsShown(t *testing.T) {
-	api := newWildAPI(t, usual()...)
-	api.do(func() { api.groups.broken = true })
-	r := startDefined(t, api, dynwatch.Resource{Group: "*.example.com", Resource: "x*"})
-	if s := r.state(dynwatch.Degraded); s.Name != "*.example.com/x*" || s.Looked || !strings.Contains(s.Reason, "unable to handle") {
-		t.Errorf("shown as %+v", s)
-	}
-	api.do(func() { api.groups.broken = false })
-	if s := r.state(dynwatch.Waiting); !s.Looked || s.Reason != "no resource of the API server matches" {
-		t.Errorf("shown as %+v", s)
-	}
-	api.install("metrics.example.com", resource("xs", "X"))
-	r.targets("metrics.example.com/xs")
-}
-
-// The targets do not count as complete before every wildcard is expanded.
+// The targets do not count as complete before every wildcard is expanded. A wildcard shows as a target until it has
+// one.
 func TestExpanded(t *testing.T) {
 	api := newWildAPI(t, usual()...)
 	api.do(func() { api.groups.broken = true })
 	api.define()
 	r := start(t, api)
-	for _, wanted := range [][]dynwatch.Resource{{everything()}, {things(), everything()}} {
+	wild := dynwatch.Resource{Group: "*.example.com", Resource: "x*"}
+	for _, wanted := range [][]dynwatch.Resource{{everything()}, {things(), everything()}, {wild}} {
 		must(t, r.manager.Apply(wanted))
 		if r.manager.Expanded() {
 			t.Errorf("expanded although discovery is broken: %+v", wanted)
 		}
 	}
+	if s := r.state(dynwatch.Degraded); s.Name != "*.example.com/x*" || s.Looked || !strings.Contains(s.Reason, "unable to handle") {
+		t.Errorf("shown as %+v", s)
+	}
 	must(t, r.manager.Apply([]dynwatch.Resource{things()}))
 	if !r.manager.Expanded() {
 		t.Error("not expanded although there is no wildcard")
 	}
-	must(t, r.manager.Apply([]dynwatch.Resource{everything()}))
+	must(t, r.manager.Apply([]dynwatch.Resource{wild}))
 	api.do(func() { api.groups.broken = false })
 	r.eventually("expanded", r.manager.Expanded)
-	if n := len(r.names()); n != 10 {
-		t.Errorf("%d targets: %q", n, r.names())
+	if s := r.state(dynwatch.Waiting); !s.Looked || s.Reason != "no resource of the API server matches" {
+		t.Errorf("shown as %+v", s)
 	}
+	api.install("metrics.example.com", resource("xs", "X"))
+	r.targets("metrics.example.com/xs")
 }
 
 // The wanted set may change to any other at any time.

@@ -279,6 +279,16 @@ func (f *fakeAPI) intercept(refuse func(w http.ResponseWriter, r *http.Request) 
 
 func (f *fakeAPI) admit() { f.intercept(nil) }
 
+// deny takes permissions away: see denied.
+func (f *fakeAPI) deny(all ...string) {
+	f.do(func() {
+		f.denied = make(map[string]bool)
+		for _, one := range all {
+			f.denied[one] = true
+		}
+	})
+}
+
 // forEver is more often than anybody asks.
 const forEver = 1 << 30
 
@@ -288,8 +298,10 @@ func (f *fakeAPI) keepRefusing(what func(*http.Request) bool, answer func(w http
 }
 
 // refuseTimes answers so many of such requests that way, and counts all of them.
-func (f *fakeAPI) refuseTimes(times int64, what func(*http.Request) bool, answer func(w http.ResponseWriter)) *atomic.Int64 {
-	seen := new(atomic.Int64)
+func (f *fakeAPI) refuseTimes(
+	times int64, what func(*http.Request) bool, answer func(w http.ResponseWriter),
+) (seen *atomic.Int64) {
+	seen = new(atomic.Int64)
 	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		refused := what(r) && seen.Add(1) <= times
 		if refused {
@@ -597,11 +609,10 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) {
 	at, _ := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
 	f.mu.Lock()
-	generation, oldest, nameless, pulse := f.generation, f.oldest, f.nameless, f.pulse
+	generation, oldest, nameless := f.generation, f.oldest, f.nameless
 	f.opened++
 	number := f.opened
 	f.mu.Unlock()
-	flusher, _ := w.(http.Flusher)
 	if at < oldest {
 		message := fmt.Sprintf("too old resource version: %d (%d)", at, oldest)
 		if nameless {
@@ -610,37 +621,51 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 		fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusJSON(410, "Expired", message))
 		return
 	}
-	flusher.Flush()
-	for {
-		f.mu.Lock()
+	kind, apiVersion := "Thing", "example.com/v1"
+	if metadataOnly(r) {
+		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
+	}
+	f.stream(w, r, func() (frames []string, over bool) {
 		upTo := f.rev
 		if f.starved != 0 && (f.stale == nil || f.stale(r)) && (f.fresh == 0 || number <= f.fresh) {
 			upTo = max(f.starved, at)
 		}
-		frames, wake, over := f.framesSince(r, ns, at, upTo), f.changed, f.generation != generation
 		mute := f.mute || number <= f.frozen || f.slow != nil && f.slow(r)
-		cut := !mute && f.breakAfter > 0 && len(frames) > f.breakAfter
-		if cut {
-			frames, f.breakAfter = frames[:f.breakAfter], 0
+		if mute || upTo < at || f.generation != generation {
+			return nil, f.generation != generation
 		}
+		frames = f.framesSince(r, ns, at, upTo)
+		if f.breakAfter > 0 && len(frames) > f.breakAfter {
+			frames, f.breakAfter = frames[:f.breakAfter], 0
+			return frames, true
+		}
+		at = upTo
+		return append(frames, bookmark(kind, apiVersion, at)), false
+	})
+}
+
+func bookmark(kind, apiVersion string, rev uint64) string {
+	const frame = `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`
+	return fmt.Sprintf(frame, kind, apiVersion, rev)
+}
+
+// stream answers a watch with what next returns under the lock, whenever something changes and now and then, until that
+// is all.
+func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, next func() (frames []string, over bool)) {
+	flusher, _ := w.(http.Flusher)
+	flusher.Flush()
+	for {
+		f.mu.Lock()
+		frames, over := next()
+		wake, pulse := f.changed, f.pulse
 		f.mu.Unlock()
+		for _, frame := range frames {
+			fmt.Fprintln(w, frame)
+		}
 		if over {
 			return
 		}
-		if cut {
-			fmt.Fprintln(w, strings.Join(frames, "\n"))
-			return
-		}
-		if !mute && upTo >= at {
-			for _, frame := range frames {
-				fmt.Fprintln(w, frame)
-			}
-			at = upTo
-			kind, apiVersion := "Thing", "example.com/v1"
-			if metadataOnly(r) {
-				kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
-			}
-			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", kind, apiVersion, at)
+		if len(frames) > 0 {
 			flusher.Flush()
 		}
 		select {

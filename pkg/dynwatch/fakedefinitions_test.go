@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // The collections that say what is served.
@@ -127,34 +126,16 @@ func (f *fakeAPI) watchDefinitions(w http.ResponseWriter, r *http.Request, d *fa
 		fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusJSON(410, "Expired", "too old"))
 		return
 	}
-	flusher, _ := w.(http.Flusher)
-	flusher.Flush()
-	for {
-		f.mu.Lock()
-		wake, over, mute := f.changed, d.generation != generation, number <= d.frozen
-		var frames []string
+	f.stream(w, r, func() (frames []string, over bool) {
+		if number <= d.frozen || d.generation != generation {
+			return nil, d.generation != generation
+		}
 		for _, c := range d.history {
-			if c.rev > at && c.path == r.URL.Path && !mute {
+			if c.rev > at && c.path == r.URL.Path {
 				frames = append(frames, fmt.Sprintf(`{"type":%q,"object":%s}`, map[bool]string{false: "MODIFIED", true: "DELETED"}[c.deleted], c.json()))
 			}
 		}
-		if !mute {
-			at = d.rev
-			frames = append(frames, fmt.Sprintf(`{"type":"BOOKMARK","object":%s}`, definition{rev: at}.json()))
-		}
-		f.mu.Unlock()
-		if over {
-			return
-		}
-		for _, frame := range frames {
-			fmt.Fprintln(w, frame)
-		}
-		flusher.Flush()
-		select {
-		case <-wake:
-		case <-time.After(20 * time.Millisecond):
-		case <-r.Context().Done():
-			return
-		}
-	}
+		at = d.rev
+		return append(frames, bookmark("PartialObjectMetadata", "meta.k8s.io/v1", at)), false
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
 // fakeGroups are everything that a fakeAPI serves, under its lock. Objects has
@@ -189,31 +188,19 @@ func (f *fakeAPI) serveCollection(w http.ResponseWriter, r *http.Request, group,
 		return watch
 	}
 	api := strings.TrimPrefix(group+"/"+version, "/")
-	for {
-		f.mu.Lock()
-		rev, generation, wake, pulse := f.rev, f.generation, f.changed, f.pulse
-		_, served := f.groups.find(group, version, of.name)
-		f.mu.Unlock()
-		if !watch {
-			fmt.Fprintf(w, `{"apiVersion":%q,"items":[],"kind":%q,"metadata":{"resourceVersion":"%d"}}`, api, of.kind+"List", rev)
-			return true
-		}
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", of.kind, api, rev)
-		flusher, _ := w.(http.Flusher)
-		flusher.Flush()
-		select {
-		case <-wake:
-		case <-time.After(pulse):
-		case <-r.Context().Done():
-			return true
-		}
-		f.mu.Lock()
-		over := !served || f.generation != generation
-		f.mu.Unlock()
-		if over {
-			return true
-		}
+	if !watch {
+		fmt.Fprintf(w, `{"apiVersion":%q,"items":[],"kind":%q,"metadata":{"resourceVersion":"%d"}}`,
+			api, of.kind+"List", f.revisionNow())
+		return true
 	}
+	f.mu.Lock()
+	generation := f.generation
+	f.mu.Unlock()
+	f.stream(w, r, func() (frames []string, over bool) {
+		_, served := f.groups.find(group, version, of.name)
+		return []string{bookmark(of.kind, api, f.rev)}, !served || f.generation != generation
+	})
+	return true
 }
 
 // counted notes a watch that begins or ends, which is nothing for the others to wake for.

@@ -28,7 +28,8 @@ func checkFirstList(t *testing.T, r *rig, objects, gaps int) uint64 {
 			t.Errorf("%s %s has run %d, want %d", e.Op, e.ID, e.Run, run)
 		}
 	}
-	if announced := len(r.log.all()) - ops[event.Synced] - ops[event.Gap]; announced != objects || ops[event.Synced] != 1 || ops[event.Gap] > gaps {
+	announced := len(r.log.all()) - ops[event.Synced] - ops[event.Gap]
+	if announced != objects || ops[event.Synced] != 1 || ops[event.Gap] > gaps {
 		t.Errorf("%d objects and %v, want %d objects and one synced event", announced, ops, objects)
 	}
 	return run

@@ -130,7 +130,9 @@ func TestNamespaceLeavesBeforeAllHasEntered(t *testing.T) {
 	api.put("team-a", "one", "")
 	r.passed()
 	api.do(func() { api.slow = nil })
-	api.keepRefusing(func(r *http.Request) bool { return byName(r) && strings.Contains(r.URL.RawQuery, "one") }, answers()["500"])
+	api.keepRefusing(func(r *http.Request) bool {
+		return byName(r) && strings.Contains(r.URL.RawQuery, "one")
+	}, answers()["500"])
 	r.until(0, event.Entered)
 	api.put("", "team-a", "no")
 	<-time.After(100 * time.Millisecond) // a look at the namespace
@@ -168,7 +170,7 @@ func TestRestartWhileANamespaceLeaves(t *testing.T) {
 func (f *fakeAPI) refusePagesOf(namespace string) {
 	f.do(func() { f.page = 1 })
 	f.keepRefusing(func(r *http.Request) bool {
-		return strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && r.URL.Query().Get("continue") != ""
+		return ofThingsIn(namespace)(r) && r.URL.Query().Get("continue") != ""
 	}, refusal(403, "Forbidden", "no more pages"))
 }
 
@@ -256,7 +258,7 @@ func TestMatchesForAWhileAsItIsListed(t *testing.T) {
 	api := newFakeAPI(t, "/team-a yes", "team-a/one", "team-a/two") // 103
 	r := live(t, api, labelled())
 	api.do(func() { api.slow = notOfNamespaces })
-	api.before(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/namespaces/team-a/things") }, func(_ *http.Request, n int64) {
+	api.before(ofThingsIn("team-a"), func(_ *http.Request, n int64) {
 		if n == 1 {
 			api.put("", "team-a", "yes") // 106
 			api.put("team-a", "born", "")
@@ -316,17 +318,21 @@ func TestStaleListOfANamespaceThatIsAhead(t *testing.T) {
 	same(t, []string{"left team-a/one 102", "left team-a/two 104"}, sorted(thingLines(r.log.all()[n:])))
 }
 
-// staleListOf answers the next list of the things in a namespace with an empty one at a revision, and counts all of them.
+// staleListOf answers the next list of the things in a namespace with an empty one at a revision, and counts all of
+// them.
 func (f *fakeAPI) staleListOf(namespace string, rv int) *atomic.Int64 {
-	return f.refuseTimes(1, func(r *http.Request) bool {
-		return strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") && isPage(r)
-	}, func(w http.ResponseWriter) {
-		fmt.Fprintf(w, `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"%d"},"items":[]}`, rv)
+	pages := func(r *http.Request) bool { return ofThingsIn(namespace)(r) && isPage(r) }
+	return f.refuseTimes(1, pages, func(w http.ResponseWriter) {
+		fmt.Fprintf(w, `{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[]}`, rv)
 	})
 }
 
-// leavesBehindTheWatch has a namespace leave a target with an object that is at the revision 103 if it was changed, and of which
-// the watch has yet to bring another state.
+func ofThingsIn(namespace string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace+"/things") }
+}
+
+// leavesBehindTheWatch has a namespace leave a target with an object that is at the revision 103 if it was changed, and
+// of which the watch has yet to bring another state.
 func (r *rig) leavesBehindTheWatch() {
 	r.t.Helper()
 	r.goLive(labelled())
@@ -334,7 +340,9 @@ func (r *rig) leavesBehindTheWatch() {
 	r.api.do(func() { r.api.slow = notOfNamespaces })
 	r.api.put("team-a", "one", "")
 	r.api.put("", "team-a", "no")
-	r.eventually("a list of the namespace", func() bool { return r.api.requestsWith("/namespaces/team-a/things?limit=500") == 1 })
+	r.eventually("a list of the namespace", func() bool {
+		return r.api.requestsWith("/namespaces/team-a/things?limit=500") == 1
+	})
 	r.eventually("the checkpoint", func() bool {
 		return !strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespaces":`)
 	})

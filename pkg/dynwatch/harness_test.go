@@ -309,7 +309,8 @@ func (o *output) with(part string) []string {
 
 func (o *output) count(part string) int { return len(o.with(part)) }
 
-// newListening is a rig before its first manager begins, of which the log, debug included, is kept, and listen starts one.
+// newListening is a rig before its first manager begins, of which the log, debug included, is kept, and listen starts
+// one.
 func newListening(t *testing.T, api *fakeAPI) (*rig, *output) {
 	t.Helper()
 	out := &output{}
@@ -325,11 +326,12 @@ func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *out
 	return r, out
 }
 
-// start runs a manager with short periods on the fake and waits for the first
-// sync if there are resources.
+// start runs a manager with short periods on the fake.
 func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	t.Helper()
-	return startLimited(t, api, func(*dynwatch.Limits) {}, wanted...)
+	r := newRig(t, api)
+	r.begin(wanted...)
+	return r
 }
 
 // live is start, and waits until the targets are at the fake's revision.
@@ -372,15 +374,8 @@ func liveHastyFrom(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (r *
 // startLimited is start with other limits.
 func startLimited(t *testing.T, api *fakeAPI, limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
 	t.Helper()
-	return startOn(t, api, func(*recorder) {}, limit, wanted...)
-}
-
-// startOn is startLimited with another log.
-func startOn(t *testing.T, api *fakeAPI, change func(*recorder), limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
-	t.Helper()
 	r := newRig(t, api)
 	r.limit = limit
-	change(r.log)
 	r.begin(wanted...)
 	return r
 }
@@ -497,7 +492,9 @@ func (r *rig) until(n int, op event.Op) {
 func (r *rig) untilGap(n int, reason string) {
 	r.t.Helper()
 	r.eventually("a gap "+reason, func() bool {
-		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == reason })
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool {
+			return e.Op == event.Gap && e.Gap.Reason == reason
+		})
 	})
 }
 

@@ -162,8 +162,9 @@ func TestRollbackBehindARaisedRevision(t *testing.T) {
 			}
 			t.Run(name+", "+how, func(t *testing.T) {
 				api := fourObjects(t)
-				r := startOn(t, api, func(l *recorder) { l.forgets = c.forgets }, func(*dynwatch.Limits) {}, things())
-				r.caughtUp()
+				r := newRig(t, api)
+				r.log.forgets = c.forgets
+				r.goLive(things())
 				change(api)
 				r.caughtUp()
 				if c.down {
@@ -275,25 +276,6 @@ func TestAnOldAnswerIsNoRollback(t *testing.T) {
 	api.put("a", "same", "yes")
 	r.caughtUp()
 	r.wantEpoch(0)
-}
-
-// The labels of Namespaces are older after the restore, and so is a definition.
-func TestNamespacesBehindARaisedRevision(t *testing.T) {
-	api := newFakeAPI(t, "/team-a no", "/team-b yes", "team-a/one", "team-b/one")
-	r := live(t, api, labelled())
-	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
-	api.put("", "team-a", "yes")
-	api.put("", "team-b", "no")
-	r.eventually("team-a is in", matches)
-	r.caughtUp()
-	api.put("team-a", "one", "") // what proves the rollback to the target
-	r.caughtUp()
-	api.restoreCompacted(104, 100_000)
-	r.eventually("team-b is in", matches)
-	r.caughtUp()
-	api.put("", "team-a", "yes")
-	r.eventually("both are in", matches)
-	r.caughtUp()
 }
 
 // Nothing that is selected shows that etcd was restored. What was deleted, and comes to be

@@ -27,6 +27,8 @@ func (f *fakeAPI) identify(uid string) {
 	})
 }
 
+func (f *fakeAPI) unserve() { f.do(func() { f.served = false }) }
+
 // leadingTo is an address that leads to the fake that at holds.
 func leadingTo(t *testing.T, at *atomic.Pointer[fakeAPI]) *fakeAPI {
 	front := newFakeAPI(t)
@@ -40,8 +42,8 @@ func leadingTo(t *testing.T, at *atomic.Pointer[fakeAPI]) *fakeAPI {
 	return front
 }
 
-// The address of the API server leads to another cluster for a while, as its reason says. The target uses nothing of what
-// that shows: neither other objects, nor fewer, nor an older revision, which looks like a restore from a backup.
+// The address of the API server leads to another cluster for a while, as its reason says. The target uses nothing of
+// what that shows: neither other objects, nor fewer, nor an older revision, which looks like a restore from a backup.
 func TestAnotherClusterBehindTheAddress(t *testing.T) {
 	with := func(rev uint64, names ...string) func(*fakeAPI) {
 		return func(other *fakeAPI) {
@@ -60,10 +62,13 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 		overNew bool
 		reason  string
 	}{
-		"ahead":                            {func(other *fakeAPI) { with(50_000, "changed", "elsewhere")(other); other.forget() }, things(), false, another},
+		"ahead": {func(other *fakeAPI) {
+			with(50_000, "changed", "elsewhere")(other)
+			other.forget()
+		}, things(), false, another},
 		"with the history of the position": {withHistory, things(), false, another},
 		"behind":                           {with(7, "elsewhere"), things(), false, another},
-		"without the resource":             {func(other *fakeAPI) { other.do(func() { other.served = false }) }, things(), false, another},
+		"without the resource":             {(*fakeAPI).unserve, things(), false, another},
 		"without the namespace, in which nothing is allowed": {func(other *fakeAPI) {
 			other.do(func() { other.rev, other.denied = 50_000, map[string]bool{"list a": true, "watch a": true} })
 		}, inNamespaces("a"), false, another},

@@ -65,17 +65,29 @@ func (r *rig) gapsSince(n int) (gaps []string) {
 	return gaps
 }
 
-func TestExactListsThatKeepFailing(t *testing.T) {
-	for _, name := range []string{"403", "404"} { // other pages are requested again for half a minute
+// Lists at exact revisions fail, or those of metadata: the newest one, or one of whole objects, is left.
+func TestListsThatKeepFailing(t *testing.T) {
+	metadata := func(r *http.Request) bool {
+		return ofThings(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
+	}
+	for name, c := range map[string]struct {
+		what   func(*http.Request) bool
+		answer string // other pages are requested again for half a minute
+		gap    string
+	}{
+		"exact, 403": {isExact, "403", "expired "},
+		"exact, 404": {isExact, "404", "expired "},
+		"metadata":   {metadata, "403", "expired state"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fourObjects(t)
 			r, n := liveFrom(t, api, things())
-			api.keepRefusing(isExact, answers()[name])
+			api.keepRefusing(c.what, answers()[c.answer])
 			breakWith(api, api.forget)
 			r.caughtUp()
 			r.consistent()
-			if got := r.gapsSince(n); len(got) != 1 || !strings.HasPrefix(got[0], "expired ") {
+			if got := r.gapsSince(n); len(got) != 1 || !strings.HasPrefix(got[0], c.gap) {
 				t.Errorf("gaps: %q", got)
 			}
 			checkStream(t, r.log.all(), api)
@@ -103,22 +115,6 @@ func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, strings.Join(got, "\n"))
 		}
-	}
-	checkStream(t, r.log.all(), api)
-}
-
-// Lists of metadata fail as well: whole objects are left.
-func TestListsOfMetadataThatKeepFailing(t *testing.T) {
-	api := fourObjects(t)
-	r, n := liveFrom(t, api, things())
-	api.keepRefusing(func(r *http.Request) bool {
-		return ofThings(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
-	}, answers()["403"])
-	breakWith(api, api.forget)
-	r.caughtUp()
-	r.consistent()
-	if got := r.gapsSince(n); !slices.Equal(got, []string{"expired state"}) {
-		t.Errorf("gaps: %q", got)
 	}
 	checkStream(t, r.log.all(), api)
 }
@@ -172,9 +168,7 @@ func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 	})
 	api.admit()
 	r.caughtUp()
-	if got := r.gapsSince(n); !slices.Equal(got, []string{"expired known"}) {
-		t.Errorf("gaps: %q", got)
-	}
+	same(t, []string{"expired known"}, r.gapsSince(n))
 }
 
 // Look-ups by name fail for ever: the first list after a lost journal believes the list, and what has left a selection

@@ -68,11 +68,8 @@ func TestStreamsOfServersWithoutEtcd(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
+			api := newFakeAPI(t, "a/x", "a/y", "a/z")
 			send := sendFrames(api)
-			for _, name := range []string{"x", "y", "z"} {
-				api.put("a", name, "")
-			}
 			r := start(t, api, things())
 			r.eventually("live", func() bool { return r.manager.Targets()[0].State == "live" })
 			n := len(r.log.all())
@@ -106,11 +103,8 @@ func TestStreamsOfServersWithoutEtcd(t *testing.T) {
 // TestFieldSelectorsIgnored: a list of one name holds all objects. Nothing tells objects that leave a
 // selection from deleted ones: they left.
 func TestFieldSelectorsIgnored(t *testing.T) {
-	api := newFakeAPI(t)
+	api := newFakeAPI(t, "a/x yes", "a/y yes", "a/z yes")
 	api.do(func() { api.unselecting = true })
-	for _, name := range []string{"x", "y", "z"} {
-		api.put("a", name, "yes")
-	}
 	r, n := liveFrom(t, api, selectingOn())
 	api.put("a", "x", "no")
 	api.del("a", "y")

@@ -65,9 +65,7 @@ func TestMaxWatches(t *testing.T) {
 			t.Errorf("planned %+v", p)
 		}
 	}
-	if !slices.Equal(planned, r.names()) {
-		t.Errorf("planned %q, watched %q", planned, r.names())
-	}
+	same(t, planned, r.names())
 
 	// A resource that comes later, and is first in the order, does not replace a watched one.
 	r.api.install("a.example.com", resource("kinds", "Kind"))

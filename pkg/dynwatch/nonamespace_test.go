@@ -80,7 +80,7 @@ func TestNamespaceDeletedWithItsPermission(t *testing.T) {
 			if r.manager.Gone("example.com/things@a") {
 				t.Error("the target counts as gone, and is live")
 			}
-			checkConsumer(t, r.log.all(), api)
+			r.consistent()
 			if last := r.since(n); len(c.want) > 0 && (len(last) != 2 || !strings.HasPrefix(last[0], "added a/x uid-4 ")) {
 				t.Errorf("afterwards: %q", last)
 			}

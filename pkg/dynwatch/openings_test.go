@@ -25,7 +25,9 @@ func TestRefusalOfOneResource(t *testing.T) {
 		refuse func(w http.ResponseWriter)
 		other  dynwatch.Resource
 	}{
-		"of one resource": {refusal(429, "TooManyRequests", "later"), dynwatch.Resource{Group: "many.example.com", Resource: "kinds0001"}},
+		"of one resource": {
+			refusal(429, "TooManyRequests", "later"), dynwatch.Resource{Group: "many.example.com", Resource: "kinds0001"},
+		},
 		"of one group": {
 			func(w http.ResponseWriter) { http.Error(w, "Too many requests", http.StatusTooManyRequests) },
 			dynwatch.Resource{Group: "other.example.com", Resource: "others"},
@@ -33,7 +35,8 @@ func TestRefusalOfOneResource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newWildAPI(t, group("many.example.com", kinds(2)...), group("other.example.com", resource("others", "Other")))
-			refused := api.refuseTimes(forEver, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/kinds0000") }, func(w http.ResponseWriter) {
+			ofOverloaded := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/kinds0000") }
+			refused := api.refuseTimes(forEver, ofOverloaded, func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "60")
 				c.refuse(w)
 			})

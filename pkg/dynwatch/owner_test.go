@@ -79,8 +79,8 @@ func TestOwnerChain(t *testing.T) {
 	}
 }
 
-// An owner that came under the name of the one before is not taken for it. Whoever names a controller of another namespace
-// learns nothing about it. A cycle ends.
+// An owner that came under the name of the one before is not taken for it. Whoever names a controller of another
+// namespace learns nothing about it. A cycle ends.
 func TestOwnersThatAreNotFollowed(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own() // in namespace a

@@ -38,8 +38,8 @@ func (f *fakeAPI) fill(n int) {
 
 func TestPlan(t *testing.T) {
 	ready := dynwatch.TargetPlan{
-		Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full,
-		Scope: dynwatch.ScopeCluster, State: dynwatch.Ready,
+		Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing",
+		Mode: dynwatch.Full, Scope: dynwatch.ScopeCluster, State: dynwatch.Ready,
 	}
 	cases := map[string]struct {
 		begin  func(api *fakeAPI)

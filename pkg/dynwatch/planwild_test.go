@@ -52,8 +52,7 @@ func TestPlanOfWildcards(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.serveAll(usual()...)
+			api := newWildAPI(t, usual()...)
 			if c.begin != nil {
 				c.begin(api)
 			}
@@ -98,10 +97,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
-			api.denied = make(map[string]bool)
-			for _, what := range c.denied {
-				api.denied[what] = true
-			}
+			api.deny(c.denied...)
 			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()}, 0)
 			if err != nil || len(all.Targets) != 1 || all.Targets[0].State != dynwatch.Ready {
 				t.Errorf("%v: %+v", err, all)

@@ -28,11 +28,7 @@ func breakWith(api *fakeAPI, end func()) {
 }
 
 func fourObjects(t *testing.T) *fakeAPI {
-	api := newFakeAPI(t)
-	for _, name := range []string{"changed", "deleted", "recreated", "same"} {
-		api.put("a", name, "yes")
-	}
-	return api
+	return newFakeAPI(t, "a/changed yes", "a/deleted yes", "a/recreated yes", "a/same yes")
 }
 
 func TestExpiredHistory(t *testing.T) {
@@ -219,5 +215,5 @@ func TestEveryWatchExpires(t *testing.T) {
 	api.admit()
 	api.put("a", "x", "")
 	r.caughtUp()
-	checkConsumer(t, r.log.all(), api)
+	r.consistent()
 }

@@ -294,8 +294,8 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	}
 }
 
-// resnapshotLater is resnapshot beside the caller, which waits until it has begun, behind the first n events. The end is held
-// to so many objects.
+// resnapshotLater is resnapshot beside the caller, which waits until it has begun, behind the first n events. The end
+// is held to so many objects.
 func (r *rig) resnapshotLater(n int) (end func(objects int)) {
 	r.t.Helper()
 	outcome := make(chan dynwatch.ResnapshotResult, 1)
@@ -399,7 +399,8 @@ func TestResnapshotDuringAnAudit(t *testing.T) {
 	api.putMany(600, "")
 	r := live(t, api, things())
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	api.before(func(r *http.Request) bool { return metadataOnly(r) && r.URL.Query().Get("continue") != "" }, func(*http.Request, int64) {
+	later := func(r *http.Request) bool { return metadataOnly(r) && r.URL.Query().Get("continue") != "" }
+	api.before(later, func(*http.Request, int64) {
 		close(reached)
 		<-goOn
 	})

@@ -107,9 +107,7 @@ func TestLostJournalIsAnnouncedByALaterProcess(t *testing.T) {
 					gaps = append(gaps, e.Gap.Reason)
 				}
 			}
-			if !slices.Equal(gaps, test.gaps) {
-				t.Errorf("gaps %q, want %q", gaps, test.gaps)
-			}
+			same(t, test.gaps, gaps)
 			if test.wanted.LabelSelector == "" {
 				r.announcesAll(n)
 			}
@@ -136,8 +134,8 @@ func TestStopWhileTheLogIsFull(t *testing.T) {
 	checkStream(t, r.log.all(), r.api)
 }
 
-// A mark that is gone, while objects are known, is lost history: it is declared. So is a journal that was emptied behind
-// informd's back, though the mark is there.
+// A mark that is gone, while objects are known, is lost history: it is declared. So is a journal that was emptied
+// behind informd's back, though the mark is there.
 func TestLostJournalIsDeclared(t *testing.T) {
 	for name, lose := range map[string]func(log *recorder){
 		"the mark":   func(log *recorder) { clear(log.marks) },
@@ -276,7 +274,10 @@ func TestStatesAreAnnounced(t *testing.T) {
 	}
 	want := func(last string) {
 		t.Helper()
-		r.eventually("state "+last, func() bool { states := announced(); return len(states) > 0 && states[len(states)-1] == last })
+		r.eventually("state "+last, func() bool {
+			states := announced()
+			return len(states) > 0 && states[len(states)-1] == last
+		})
 	}
 	want("live")
 	api.keepRefusing(anything, func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) })

@@ -173,8 +173,8 @@ func aheadInNamespaceA(t *testing.T) (*fakeAPI, *rig) {
 	return api, r
 }
 
-// All targets find the same rollback at about the same time: each reconciles once. A target that a config change starts again
-// has considered it.
+// All targets find the same rollback at about the same time: each reconciles once. A target that a config change starts
+// again has considered it.
 func TestRollbackFoundByAll(t *testing.T) {
 	api, r := twoTargets(t)
 	change := func() {

@@ -44,9 +44,8 @@ func TestRun(t *testing.T) {
 	api := newFakeAPI(t, "a/one")
 	options := dynwatch.Options{Kubernetes: api.config(), Logger: slog.New(slog.DiscardHandler)}
 	got, err := handled(t, options, event.Synced, "", nil)
-	if diff := cmp.Diff([]string{"begin", "snapshot one", "synced"}, got); diff != "" || err != nil {
-		t.Errorf("the error is %v; events (-want +got):\n%s", err, diff)
-	}
+	must(t, err)
+	same(t, []string{"begin", "snapshot one", "synced"}, got)
 
 	refused := errors.New("refused")
 	got, err = handled(t, options, event.Snapshot, "one", refused)
@@ -127,6 +126,7 @@ func TestResourceErrors(t *testing.T) {
 			[]dynwatch.Resource{{Resource: "pods", Mode: "half"}, things(), things()},
 			[]string{"0 core/pods", "2 example.com/things"}, []string{"listed twice"},
 		},
+		"a wildcard twice": {[]dynwatch.Resource{everything(), everything("x")}, []string{"1 */*"}, []string{"listed twice"}},
 		"rules": {
 			[]dynwatch.Resource{
 				{Resource: "pods", Keep: []string{"spec..x"}, Redact: []string{"/(/"}},
@@ -134,54 +134,73 @@ func TestResourceErrors(t *testing.T) {
 			},
 			[]string{"0 core/pods", "1 core/services"}, []string{
 				`resource 0 (core/pods): keep "spec..x": at character 6`, `redact "/(/": not a regular expression`,
-				`resource 1 (core/services): omit "spec": the path matches nothing`, `omit "metadata.uid": the path identifies the object`,
+				`resource 1 (core/services): omit "spec": the path matches nothing`,
+				`omit "metadata.uid": the path identifies the object`,
 			},
 		},
 		"filters": {
 			[]dynwatch.Resource{
 				{Resource: "pods", EmitWhen: changed("spec", "status..x", "metadata.*")},
-				{Resource: "services", Mode: dynwatch.Metadata, EmitWhen: changed("spec", "metadata", "status")}, // spec is the generation
+				// Metadata has a generation.
+				{Resource: "services", Mode: dynwatch.Metadata, EmitWhen: changed("spec", "metadata", "status")},
 			},
 			[]string{"0 core/pods", "1 core/services"}, []string{
-				`resource 0 (core/pods): changed "status..x": at character 8`, `changed "metadata.*": the path matches metadata.resourceVersion`,
+				`resource 0 (core/pods): changed "status..x": at character 8`,
+				`changed "metadata.*": the path matches metadata.resourceVersion`,
 				`resource 1 (core/services): changed "status": the path matches nothing`,
 			},
 		},
-		"version of all groups": {[]dynwatch.Resource{{Group: "*", Resource: "*", Version: "v1"}}, []string{"0 */*"}, []string{"a wildcard has no version"}},
-		"excluded of one": {
-			[]dynwatch.Resource{{Group: "apps", Resource: "deployments", ExcludeResources: []string{"x"}}}, []string{"0 apps/deployments"}, []string{"need a wildcard"},
-		},
-		"pattern of a group": {[]dynwatch.Resource{{Group: "[", Resource: "*"}}, []string{"0 [/*"}, []string{"syntax error in pattern"}},
-		"pattern of what is excluded": {
-			[]dynwatch.Resource{{Group: "*", Resource: "*", ExcludeResources: []string{"[]x"}}}, []string{"0 */*"}, []string{`pattern "[]x": syntax erro`},
-		},
-		"a wildcard twice":    {[]dynwatch.Resource{everything(), everything("x")}, []string{"1 */*"}, []string{"listed twice"}},
-		"too many snapshots":  {[]dynwatch.Resource{{Resource: "pods", ResnapshotEvery: 59 * time.Second}}, []string{"0 core/pods"}, []string{"at least 1m"}},
-		"exact and keep":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, Keep: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact and omit":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, Omit: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact and redact":    {[]dynwatch.Resource{{Resource: "pods", Exact: true, Redact: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact and changed":   {[]dynwatch.Resource{{Resource: "pods", Exact: true, EmitWhen: changed("spec")}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact and noop":      {[]dynwatch.Resource{{Resource: "pods", Exact: true, EmitWhen: dynwatch.EmitWhen{SuppressNoop: true}}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact and unchanged": {[]dynwatch.Resource{{Resource: "pods", Exact: true, SinkFilters: []string{"spec"}}}, []string{"0 core/pods"}, []string{"exact"}},
-		"exact alone":         {resources: []dynwatch.Resource{{Resource: "pods", Exact: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := r.manager.Check(c.resources)
-			var places []string
 			var joined interface{ Unwrap() []error }
-			if errors.As(err, &joined) {
-				for _, one := range joined.Unwrap() {
-					if fault, ok := errors.AsType[*dynwatch.ResourceError](one); ok {
-						places = append(places, fmt.Sprint(fault.Index, " ", fault.Resource))
-					}
+			if !errors.As(err, &joined) {
+				t.Fatalf("the error is %v", err)
+			}
+			var places []string
+			for _, one := range joined.Unwrap() {
+				if fault, ok := errors.AsType[*dynwatch.ResourceError](one); ok {
+					places = append(places, fmt.Sprint(fault.Index, " ", fault.Resource))
 				}
 			}
 			same(t, c.places, slices.Compact(places))
 			for _, want := range c.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v\nhas no %s", err, want)
 				}
 			}
 		})
+	}
+}
+
+// TestResourcesThatContradictThemselves: patterns need a wildcard and have no version, and rules that change an object
+// contradict Exact.
+func TestResourcesThatContradictThemselves(t *testing.T) {
+	r := start(t, newFakeAPI(t))
+	spec := []string{"spec"}
+	for name, c := range map[string]struct {
+		resource dynwatch.Resource // pods, if it has no name
+		want     string            // empty: none
+	}{
+		"a version of all groups":     {dynwatch.Resource{Group: "*", Resource: "*", Version: "v1"}, "a wildcard has no version"},
+		"excluded from one":           {dynwatch.Resource{ExcludeResources: []string{"x"}}, "need a wildcard"},
+		"pattern of a group":          {dynwatch.Resource{Group: "[", Resource: "*"}, "syntax error in pattern"},
+		"pattern of what is excluded": {everything("[]x"), `pattern "[]x": syntax erro`},
+		"too many snapshots":          {dynwatch.Resource{ResnapshotEvery: 59 * time.Second}, "at least 1m"},
+		"exact alone":                 {dynwatch.Resource{Exact: true}, ""},
+		"exact and keep":              {dynwatch.Resource{Exact: true, Keep: spec}, "exact"},
+		"exact and omit":              {dynwatch.Resource{Exact: true, Omit: spec}, "exact"},
+		"exact and redact":            {dynwatch.Resource{Exact: true, Redact: spec}, "exact"},
+		"exact and changed":           {dynwatch.Resource{Exact: true, EmitWhen: dynwatch.EmitWhen{Changed: spec}}, "exact"},
+		"exact and noop":              {dynwatch.Resource{Exact: true, EmitWhen: dynwatch.EmitWhen{SuppressNoop: true}}, "exact"},
+		"exact and unchanged":         {dynwatch.Resource{Exact: true, SinkFilters: spec}, "exact"},
+	} {
+		if c.resource.Resource == "" {
+			c.resource.Resource = "pods"
+		}
+		err := r.manager.Check([]dynwatch.Resource{c.resource})
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q in it", name, err, c.want)
+		}
 	}
 }

@@ -27,8 +27,7 @@ func (r *rig) objectOf(name string) string {
 func TestReshape(t *testing.T) {
 	for name, wanted := range map[string]dynwatch.Resource{"explicit": things(), "wildcard": {Group: "example.com", Resource: "thing?"}} {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI(t)
-			api.serveAll(usual()...)
+			api := newWildAPI(t, usual()...)
 			api.put("a", "x", shapedLabel)
 			r := startDefined(t, api, wanted)
 			r.targets("example.com/things")

@@ -3,7 +3,6 @@ package dynwatch_test
 import (
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,9 +114,7 @@ func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
 	// can have filtered out frames before it.
 	want := []string{"added team-b/x uid-4 104", "gap (0,103] selection state", "modified team-a/x uid-3 107<103", "modified team-b/x uid-4 106<104"}
 	r.eventually("all changes", func() bool { return len(r.since(n)) >= len(want) })
-	got := r.since(n)
-	slices.Sort(got)
-	same(t, want, got)
+	r.wantUnordered(n, want...)
 }
 
 // TestNamespacesRestoredDuringDowntime: the Namespaces were restored to an older state while informd

@@ -166,19 +166,13 @@ func checkSelection(t *testing.T, events []event.Event, api *fakeAPI) {
 			delete(state, e.Key())
 		}
 	}
-	matching := 0
-	for _, c := range api.state() {
-		if c.label != "yes" {
-			continue
-		}
-		matching++
-		if e := last[c.uid]; e.Op.Ends() || e.ResourceVersion != c.rev {
-			t.Errorf("final state of %s: %s at %d, want %d", c.key(), e.Op, e.ResourceVersion, c.rev)
+	want := make(map[string]string)
+	for key, c := range api.state() {
+		if c.label == "yes" {
+			want[key] = fmt.Sprintf("%s %d", c.uid, c.rev)
 		}
 	}
-	if matching != len(state) {
-		t.Errorf("%d objects match, %d are in the stream", matching, len(state))
-	}
+	same(t, want, view(events, false))
 }
 
 // refuseSome answers the next n requests with 503.

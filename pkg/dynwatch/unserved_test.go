@@ -11,7 +11,9 @@ import (
 
 // refuseWatches has the fake answer 503 to all that is asked of things.
 func (f *fakeAPI) refuseWatches() {
-	f.keepRefusing(func(r *http.Request) bool { return !isDiscovery(r.URL.Path) }, refusal(503, "ServiceUnavailable", "not now"))
+	f.keepRefusing(func(r *http.Request) bool {
+		return !isDiscovery(r.URL.Path)
+	}, refusal(503, "ServiceUnavailable", "not now"))
 	f.cut()
 }
 

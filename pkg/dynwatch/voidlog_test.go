@@ -12,9 +12,10 @@ import (
 // also if it dies before its first list is complete.
 func TestLogLostBefore(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
-	r := startOn(t, api, func(log *recorder) { log.void = true }, func(*dynwatch.Limits) {}, things())
-	r.caughtUp()
-	r.eventually("synced", func() bool { return count(r.log.all(), event.Synced) == 1 })
+	r := newRig(t, api)
+	r.log.void = true
+	r.goLive(things())
+	r.until(0, event.Synced)
 	got := lines(r.log.all())
 	if len(got) != 3 || !strings.HasPrefix(got[0], "snapshot a/x") || !strings.HasPrefix(got[1], "gap (0,") || !strings.Contains(got[1], "journal state") {
 		t.Errorf("events\n%s", strings.Join(got, "\n"))

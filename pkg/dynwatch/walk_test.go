@@ -210,10 +210,7 @@ func TestWalkStopsInTime(t *testing.T) {
 }
 
 func TestWalkEndsWhereEtcdHasCompacted(t *testing.T) {
-	api := newFakeAPI(t)
-	for _, name := range []string{"changed", "early", "late", "cold"} {
-		api.put("a", name, "")
-	}
+	api := newFakeAPI(t, "a/changed", "a/early", "a/late", "a/cold")
 	r := start(t, api, things())
 	n := r.lose(func(api *fakeAPI) {
 		api.put("a", "changed", "") // 105
@@ -266,31 +263,6 @@ func TestWalkWaitsWhenThrottled(t *testing.T) {
 	r.wantGap(n, event.RecoveredKnown)
 	if early != 0 || refused.IsZero() {
 		t.Errorf("%d requests within the second; refused at %v", early, refused)
-	}
-}
-
-// An older state that the API server cannot deliver (a conversion webhook is gone,
-// say) costs that, not the target.
-func TestWalkGetsOverWhatCannotBeRead(t *testing.T) {
-	api := newFakeAPI(t, "a/bad", "a/good")
-	r := live(t, api, things())
-	api.keepRefusing(func(r *http.Request) bool {
-		at := byNameAt(r, "bad")
-		return 0 < at && at < 110
-	}, refusal(500, "InternalError", "conversion webhook failed"))
-	n := r.lose(func(api *fakeAPI) {
-		for range 5 {
-			api.put("a", "bad", "")
-			api.put("a", "good", "")
-		}
-	})
-	lines, gap := r.gap(n)
-	if gap.Recovered != event.RecoveredPartial {
-		t.Errorf("gap %+v", gap)
-	}
-	good := slices.DeleteFunc(slices.Clone(lines), func(s string) bool { return !strings.Contains(s, "a/good") })
-	if len(good) != 5 {
-		t.Errorf("of the other object: %q", good)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestMetadataMode(t *testing.T) {
 func TestTransientErrorsResumeWithoutList(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r, n := liveFrom(t, api, things())
-	api.refuseTimes(2, isWatch, refusal(503, "ServiceUnavailable", "later")) // after failures that last, a list is compared
+	api.refuseTimes(2, isWatch, refusal(503, "ServiceUnavailable", "later")) // after more a list is compared
 	api.cut()
 	api.putTimes(100, "a", "x", "")
 	r.caughtUp()
@@ -103,8 +103,8 @@ func TestForbiddenListIsNotEmpty(t *testing.T) {
 	r.wantEvents(0, want...)
 }
 
-// TestQuietWatchWithAnExpiredList: a quiet watch without bookmarks is compared with lists, of which the first takes too long.
-// That says nothing about the history of the watch: checkpoints continue.
+// TestQuietWatchWithAnExpiredList: a quiet watch without bookmarks is compared with lists, of which the first takes too
+// long. That says nothing about the history of the watch: checkpoints continue.
 func TestQuietWatchWithAnExpiredList(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := liveHasty(t, api, things())
@@ -132,16 +132,12 @@ func TestDeadWatchLosesNothing(t *testing.T) {
 }
 
 func TestObjectsThatEndAtOneRevision(t *testing.T) {
-	api := newFakeAPI(t)
-	names := []string{"e1", "e2", "e3", "e4", "e5"}
-	for _, name := range names {
-		api.put("a", name, "")
-	}
+	api := newFakeAPI(t, "a/e1", "a/e2", "a/e3", "a/e4", "a/e5")
 	r := live(t, api, things())
-	api.expire("a", names[:2]...)
+	api.expire("a", "e1", "e2")
 	r.eventually("two ends", func() bool { return r.manager.Targets()[0].Objects == 3 })
 	api.do(func() { api.breakAfter = 2 }) // cut among them
-	api.expire("a", names[2:]...)
+	api.expire("a", "e3", "e4", "e5")
 	r.eventually("all ends", func() bool { return r.manager.Targets()[0].Objects == 0 })
 	api.put("a", "e1", "")
 	r.caughtUp()
@@ -219,8 +215,8 @@ func TestThrottlingShowsAtOnce(t *testing.T) {
 	r.caughtUp()
 }
 
-// TestMalformedObject: an object that cannot be read is rejected, and the others flow. Under a selector, a DELETED frame of
-// one may say that it has left the selection.
+// TestMalformedObject: an object that cannot be read is rejected, and the others flow. Under a selector, a DELETED
+// frame of one may say that it has left the selection.
 func TestMalformedObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted   dynwatch.Resource
@@ -237,12 +233,14 @@ func TestMalformedObject(t *testing.T) {
 		"state of an object that has left": {
 			selectingOn(), []string{`"on":"no"`},
 			func(api *fakeAPI) { api.put("a", "bad", "no"); api.put("a", "good", "yes"); api.put("a", "bad", "yes") },
-			[]string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"}, []string{"bad 103"},
+			[]string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"},
+			[]string{"bad 103"},
 		},
 		"DELETED frames": {
 			selectingOn(), []string{`"103","labels":{"on":"yes"`, `"104"`},
 			func(api *fakeAPI) { api.put("a", "bad", "no"); api.del("a", "good"); api.put("a", "bad", "yes") },
-			[]string{"left a/bad uid-1 103<101", "deleted a/good uid-2 104<102", "entered a/bad uid-1 105<103"}, []string{"bad 103", "good 104"},
+			[]string{"left a/bad uid-1 103<101", "deleted a/good uid-2 104<102", "entered a/bad uid-1 105<103"},
+			[]string{"bad 103", "good 104"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +259,8 @@ func TestMalformedObject(t *testing.T) {
 	}
 }
 
-// Of objects whose beginning no watch brought, one leaves the selector and one is deleted: what was never announced does not
-// leave.
+// Of objects whose beginning no watch brought, one leaves the selector and one is deleted: what was never announced
+// does not leave.
 func TestWhatWasNeverAnnouncedDoesNotLeave(t *testing.T) {
 	api := newFakeAPI(t)
 	api.drop(`"ADDED"`)

@@ -26,7 +26,8 @@ func TestFrames(t *testing.T) {
 		then.Replaced, then.ReplacedAt = true, at
 		return then
 	}
-	none, added, modified, deleted := decide.Decision{}, decide.Decision{Op: event.Added}, decide.Decision{Op: event.Modified}, decide.Decision{Op: event.Deleted}
+	none, added, modified := decide.Decision{}, decide.Decision{Op: event.Added}, decide.Decision{Op: event.Modified}
+	deleted := decide.Decision{Op: event.Deleted}
 	addedOrEntered := decide.Decision{Op: event.Added, Ask: true, IfExists: event.Entered}
 	deletedOrLeft := decide.Decision{Op: event.Deleted, Ask: true, IfExists: event.Left}
 	deletedOrNone := decide.Decision{Op: event.Deleted, Ask: true}

@@ -323,12 +323,16 @@ func (f *fakeAPI) before(what func(*http.Request) bool, happens func(r *http.Req
 	})
 }
 
-// unemittable has the fake send objects that have one of the parts as no JSON.
-func (f *fakeAPI) unemittable(parts ...string) {
+// unemittable has the fake send objects that have one of the parts as no JSON, by a value of the spec or by a brace.
+func (f *fakeAPI) unemittable(parts ...string) { f.damage(`"spec":{"rev":x`, parts) }
+
+func (f *fakeAPI) unbalanced(parts ...string) { f.damage(`"spec":{{"rev":`, parts) }
+
+func (f *fakeAPI) damage(spec string, parts []string) {
 	f.do(func() {
 		f.mangle = func(s string) string {
 			if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) }) {
-				return strings.Replace(s, `"spec":{"rev":`, `"spec":{"rev":x`, 1)
+				return strings.Replace(s, `"spec":{"rev":`, spec, 1)
 			}
 			return s
 		}

@@ -159,7 +159,7 @@ func TestRollback(t *testing.T) {
 func TestMalformedObjectUnderAnOldName(t *testing.T) {
 	api := newFakeAPI(t, "a/x")
 	r := live(t, api, things())
-	api.unemittable(`"uid-2"`)
+	api.unbalanced(`"uid-2"`)
 	n := r.lose(func(api *fakeAPI) {
 		api.del("a", "x")
 		api.put("a", "x", "")

@@ -246,7 +246,7 @@ func TestMalformedObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/bad yes", "a/good yes")
 			r, n := liveFrom(t, api, c.wanted)
-			api.unemittable(c.broken...)
+			api.unbalanced(c.broken...)
 			c.write(api)
 			r.caughtUp()
 			r.wantEvents(n, c.want...)

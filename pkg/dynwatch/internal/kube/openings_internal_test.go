@@ -2,14 +2,10 @@ package kube
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestOpenings: a bounded number of targets have their turn at a time. Targets that hang
@@ -17,29 +13,11 @@ import (
 func TestOpenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := NewOpenings(newPace())
-		pause := func(seconds int) {
-			o.pace.Note("", apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", seconds, true))
-		}
-		var mu sync.Mutex
-		var now, most int
-		count := func(change int) {
-			mu.Lock()
-			defer mu.Unlock()
-			now += change
-			most = max(most, now)
-		}
-		var all sync.WaitGroup
-		for range 2000 {
-			all.Go(func() {
-				end := o.Begin(t.Context(), func() {}, time.Second)
-				count(1)
-				<-time.After(10 * time.Millisecond)
-				count(-1)
-				end()
-				end() // a second end gives nothing back
-			})
-		}
-		all.Wait()
+		pause := func(seconds int) { o.pace.Note("", tooMany(seconds)) }
+		most := atATime(2000, func() func() {
+			end := o.Begin(t.Context(), func() {}, time.Second)
+			return func() { end(); end() } // a second end gives nothing back
+		})
 		if most != openingsAtOnce || len(o.turns) != 0 {
 			t.Errorf("%d at a time, want %d; %d turns left", most, openingsAtOnce, len(o.turns))
 		}
@@ -61,6 +39,7 @@ func TestOpenings(t *testing.T) {
 			t.Errorf("waited %v, want the %v that the API server asked for", waited, PaceClosed)
 		}
 
+		var all sync.WaitGroup
 		refusing, stop := context.WithCancel(t.Context())
 		all.Go(func() { // a server that refuses again and again
 			for refusing.Err() == nil {

@@ -12,31 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// atATime has so many targets have their turn for a moment, and returns how many had it at a time.
+func atATime(targets int, begin func() (end func())) (most int) {
+	var mu sync.Mutex
+	now := 0
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		now += change
+		most = max(most, now)
+	}
+	var all sync.WaitGroup
+	for range targets {
+		all.Go(func() {
+			end := begin()
+			count(1)
+			<-time.After(10 * time.Millisecond)
+			count(-1)
+			end()
+		})
+	}
+	all.Wait()
+	return most
+}
+
+// tooMany is a 429 of a server that wants to be left alone for so many seconds.
+func tooMany(seconds int) error {
+	return apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", seconds, true)
+}
+
 // TestPace: so many have their turn at a time, in whatever order, and who hangs
 // does not keep the others from theirs.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
-		var mu sync.Mutex
-		var now, most int
-		count := func(change int) {
-			mu.Lock()
-			defer mu.Unlock()
-			now += change
-			most = max(most, now)
-		}
-		var all sync.WaitGroup
-		for range 300 {
-			all.Go(func() {
-				end := p.Begin(t.Context(), "apps")
-				defer end()
-				count(1)
-				<-time.After(10 * time.Millisecond)
-				count(-1)
-			})
-		}
-		all.Wait()
-		if most != PaceWidth {
+		if most := atATime(300, func() func() { return p.Begin(t.Context(), "apps") }); most != PaceWidth {
 			t.Errorf("%d at a time, want %d", most, PaceWidth)
 		}
 		for range PaceWidth {
@@ -63,7 +73,7 @@ func TestPace(t *testing.T) {
 func TestOverloadHoldsNobodyForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
-		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 1, true)
+		refused := tooMany(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		p.Note("", refused)
@@ -89,7 +99,7 @@ func TestOverloadHoldsNobodyForEver(t *testing.T) {
 func TestOverloadOfOneGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
-		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 20, true)
+		refused := tooMany(20)
 		waits := func(group string) time.Duration {
 			began := time.Now()
 			p.Open(t.Context(), group)

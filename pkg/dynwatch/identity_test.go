@@ -53,15 +53,9 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 			}
 		}
 	}
-	const another = "another cluster"
+	const another = anotherCluster
 	withHistory := with(101, "b", "changed", "deleted", "elsewhere")
-	for name, c := range map[string]struct {
-		fill   func(other *fakeAPI)
-		wanted dynwatch.Resource
-		// overNew: connections that are open stay with the right cluster.
-		overNew bool
-		reason  string
-	}{
+	for name, c := range map[string]elsewhere{
 		"ahead": {func(other *fakeAPI) {
 			with(50_000, "changed", "elsewhere")(other)
 			other.forget()
@@ -79,46 +73,59 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 		}, things(), false, "kube-system"},
 		"over new connections": {withHistory, things(), true, another},
 	} {
-		t.Run(name, func(t *testing.T) {
-			own, other := fourObjects(t), newFakeAPI(t)
-			own.identify("uid-of-the-right-one")
-			other.identify("uid-of-another")
-			c.fill(other)
-			own.define()
-			var at atomic.Pointer[fakeAPI]
-			at.Store(own)
-			front, leave := leadingTo(t, &at), own.cut
-			if c.overNew {
-				w := newWire(t, &at)
-				front.server.URL, leave = "http://"+w.Addr().String(), w.breakWatches
-			}
-			r := start(t, front, c.wanted)
-			r.api = own
-			r.caughtUp()
-			n := len(r.log.all())
-
-			at.Store(other)
-			leave()
-			own.put("a", "meanwhile", "")
-			r.eventually("attempts that say why", func() bool {
-				s := r.manager.Targets()[0]
-				return s.Failures > 10 && strings.Contains(s.Reason, c.reason)
-			})
-			r.wantEvents(n)
-			if s := r.manager.Targets()[0]; s.Objects != 4 || c.reason == another && (s.State != dynwatch.Degraded || s.Looked) {
-				t.Errorf("status %+v", s)
-			}
-
-			at.Store(own)
-			other.cut()
-			r.caughtUp()
-			r.consistent()
-			if s := r.manager.Targets()[0]; s.Epoch != 0 || !s.Looked {
-				t.Errorf("status %+v", s)
-			}
-			checkStream(t, r.log.all(), own)
-		})
+		t.Run(name, func(t *testing.T) { c.run(t) })
 	}
+}
+
+// elsewhere is another cluster, that the address of the API server leads to for a while.
+type elsewhere struct {
+	fill   func(other *fakeAPI)
+	wanted dynwatch.Resource
+	// overNew: connections that are open stay with the right cluster.
+	overNew bool
+	reason  string
+}
+
+const anotherCluster = "another cluster"
+
+func (c *elsewhere) run(t *testing.T) {
+	own, other := fourObjects(t), newFakeAPI(t)
+	own.identify("uid-of-the-right-one")
+	other.identify("uid-of-another")
+	c.fill(other)
+	own.define()
+	var at atomic.Pointer[fakeAPI]
+	at.Store(own)
+	front, leave := leadingTo(t, &at), own.cut
+	if c.overNew {
+		w := newWire(t, &at)
+		front.server.URL, leave = "http://"+w.Addr().String(), w.breakWatches
+	}
+	r := start(t, front, c.wanted)
+	r.api = own
+	r.caughtUp()
+	n := len(r.log.all())
+
+	at.Store(other)
+	leave()
+	own.put("a", "meanwhile", "")
+	r.eventually("attempts that say why", func() bool {
+		s := r.manager.Targets()[0]
+		return s.Failures > 10 && strings.Contains(s.Reason, c.reason)
+	})
+	r.wantEvents(n)
+	if s := r.manager.Targets()[0]; s.Objects != 4 || c.reason == anotherCluster && (s.State != dynwatch.Degraded || s.Looked) {
+		t.Errorf("status %+v", s)
+	}
+
+	at.Store(own)
+	other.cut()
+	r.caughtUp()
+	r.consistent()
+	if s := r.manager.Targets()[0]; s.Epoch != 0 || !s.Looked {
+		t.Errorf("status %+v", s)
+	}
+	checkStream(t, r.log.all(), own)
 }
 
 // wire is an address that leads each new connection to the fake that at holds. Open

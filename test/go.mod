@@ -45,11 +45,12 @@ require (
 	k8s.io/kubernetes v1.37.1
 	k8s.io/pod-security-admission v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
-	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/kustomize/api v0.21.1
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect

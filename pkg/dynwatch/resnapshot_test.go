@@ -248,12 +248,10 @@ func TestResnapshotOfACompactedPosition(t *testing.T) {
 	api.do(func() { api.mute = true })
 	api.put("", "another", "") // of another resource
 	api.compact()
-	done := r.resnapshotLater()
+	end := r.resnapshotLater(len(r.log.all()))
 	r.eventually("a list", func() bool { return api.requestsWith("resourceVersionMatch=Exact") > 0 })
 	api.do(func() { api.mute = false })
-	if got := <-done; got.Err != nil || got.Objects != 4 {
-		t.Errorf("%+v", got)
-	}
+	end(4)
 }
 
 func TestResnapshotSaysWhyThereIsNone(t *testing.T) {

@@ -124,7 +124,8 @@ func TestResourceErrors(t *testing.T) {
 	}{
 		"two faults": {
 			[]dynwatch.Resource{{Resource: "pods", Mode: "half"}, things(), things()},
-			[]string{"0 core/pods", "2 example.com/things"}, []string{"listed twice"},
+			[]string{"0 core/pods", "2 example.com/things"},
+			[]string{"listed twice"},
 		},
 		"a wildcard twice": {[]dynwatch.Resource{everything(), everything("x")}, []string{"1 */*"}, []string{"listed twice"}},
 		"rules": {
@@ -132,7 +133,8 @@ func TestResourceErrors(t *testing.T) {
 				{Resource: "pods", Keep: []string{"spec..x"}, Redact: []string{"/(/"}},
 				{Resource: "services", Mode: dynwatch.Metadata, Omit: []string{"spec", "metadata.uid"}},
 			},
-			[]string{"0 core/pods", "1 core/services"}, []string{
+			[]string{"0 core/pods", "1 core/services"},
+			[]string{
 				`resource 0 (core/pods): keep "spec..x": at character 6`, `redact "/(/": not a regular expression`,
 				`resource 1 (core/services): omit "spec": the path matches nothing`,
 				`omit "metadata.uid": the path identifies the object`,
@@ -144,7 +146,8 @@ func TestResourceErrors(t *testing.T) {
 				// Metadata has a generation.
 				{Resource: "services", Mode: dynwatch.Metadata, EmitWhen: changed("spec", "metadata", "status")},
 			},
-			[]string{"0 core/pods", "1 core/services"}, []string{
+			[]string{"0 core/pods", "1 core/services"},
+			[]string{
 				`resource 0 (core/pods): changed "status..x": at character 8`,
 				`changed "metadata.*": the path matches metadata.resourceVersion`,
 				`resource 1 (core/services): changed "status": the path matches nothing`,

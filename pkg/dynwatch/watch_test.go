@@ -226,18 +226,22 @@ func TestMalformedObject(t *testing.T) {
 		rejected []string
 	}{
 		"state": {
-			things(), []string{`"rev":103`},
+			things(),
+			[]string{`"rev":103`},
 			func(api *fakeAPI) { api.put("a", "bad", ""); api.put("a", "good", "") },
-			[]string{"modified a/good uid-2 104<102"}, []string{"bad 103"},
+			[]string{"modified a/good uid-2 104<102"},
+			[]string{"bad 103"},
 		},
 		"state of an object that has left": {
-			selectingOn(), []string{`"on":"no"`},
+			selectingOn(),
+			[]string{`"on":"no"`},
 			func(api *fakeAPI) { api.put("a", "bad", "no"); api.put("a", "good", "yes"); api.put("a", "bad", "yes") },
 			[]string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"},
 			[]string{"bad 103"},
 		},
 		"DELETED frames": {
-			selectingOn(), []string{`"103","labels":{"on":"yes"`, `"104"`},
+			selectingOn(),
+			[]string{`"103","labels":{"on":"yes"`, `"104"`},
 			func(api *fakeAPI) { api.put("a", "bad", "no"); api.del("a", "good"); api.put("a", "bad", "yes") },
 			[]string{"left a/bad uid-1 103<101", "deleted a/good uid-2 104<102", "entered a/bad uid-1 105<103"},
 			[]string{"bad 103", "good 104"},

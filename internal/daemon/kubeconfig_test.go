@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/informer/informertest"
@@ -163,5 +165,23 @@ func TestKubeconfigChangedWithMemory(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("the run ended with %v", err)
+	}
+}
+
+// TestSameClient: what client-go follows by itself is no change, and everything else is one.
+func TestSameClient(t *testing.T) {
+	of := func(token, file string) *rest.Config { return &rest.Config{BearerToken: token, BearerTokenFile: file} }
+	for name, c := range map[string]struct {
+		a, b *rest.Config
+		want bool
+	}{
+		"a token":                {of("a", ""), of("b", ""), false},
+		"a token in a file":      {of("a", "token"), of("b", "token"), true},
+		"another file":           {of("a", "token"), of("a", "other"), false},
+		"a file instead of none": {of("a", ""), of("a", "token"), false},
+	} {
+		if got := sameClient(c.a, c.b); got != c.want {
+			t.Errorf("%s: the same is %t", name, got)
+		}
 	}
 }

@@ -171,8 +171,8 @@ func TestOutageEndsNoWayOfRecovery(t *testing.T) {
 	same(t, []string{"expired known"}, r.gapsSince(n))
 }
 
-// Look-ups by name fail for ever: the first list after a lost journal believes the list, and what has left a selection
-// is told from what is deleted by the log.
+// Look-ups by name fail for ever: the first list after a lost journal believes the list, and what no longer has its
+// selector's labels has left.
 func TestLookUpsThatKeepFailing(t *testing.T) {
 	unselected := func(r *http.Request) bool { return byName(r) && r.URL.Query().Get("labelSelector") == "" }
 	ofNow := func(r *http.Request) bool { return unselected(r) && r.URL.Query().Get("resourceVersion") == "" }

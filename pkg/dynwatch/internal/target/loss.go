@@ -93,9 +93,12 @@ func lasts(err error) bool {
 	return err != nil && !passes && !isLoss(err)
 }
 
-// unknowable reports whether what an error is about counts as unknown: requests have failed too often while the API
-// server answered others.
-func (t *Target) unknowable(err error) bool {
+// unanswerable reports whether a look-up by name has no answer: the API server does not support it, or such requests
+// have failed too often while it answered others.
+func (t *Target) unanswerable(err error) bool {
+	if listwatch.Unsupported(err) {
+		return true
+	}
 	failures := 0
 	if l := t.loss(); l != nil {
 		failures = l.failures

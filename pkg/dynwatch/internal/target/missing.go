@@ -94,11 +94,8 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	}
 	t.Status.Alive() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
-	if listwatch.Unsupported(err) || d.IfExists == "" && listwatch.Expired(err) {
+	if t.unanswerable(err) || d.IfExists == "" && listwatch.Expired(err) {
 		now, still, err = t.stillThereNow(ctx, e)
-	}
-	if t.unknowable(err) {
-		now, still, err = nil, t.mayExist(), nil
 	}
 	switch {
 	case err != nil: // if etcd has compacted the revision, another list follows
@@ -126,7 +123,7 @@ func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *
 // known is that this one is not selected.
 func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
-	if errors.Is(err, listwatch.ErrOutside) || listwatch.Unsupported(err) {
+	if errors.Is(err, listwatch.ErrOutside) || t.unanswerable(err) {
 		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)
@@ -162,7 +159,7 @@ func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (exi
 	}
 	compacted = listwatch.Expired(err)
 	switch {
-	case compacted, listwatch.Unsupported(err), t.unknowable(err):
+	case compacted, t.unanswerable(err):
 		of := t.Event(event.Entered, emit.IDOf(o), false)
 		_, existed, err = t.Last(ctx, &of)
 		return existed, compacted, err
@@ -206,7 +203,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 	switch {
 	case err == nil && !there:
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
-	case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err) && !t.unknowable(err):
+	case err != nil && !listwatch.Expired(err) && !t.unanswerable(err):
 		return err
 	}
 	return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
@@ -217,7 +214,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
-	case listwatch.Expired(err), listwatch.Unsupported(err), t.unknowable(err):
+	case listwatch.Expired(err), t.unanswerable(err):
 		o = nil // nothing says that it is gone
 	case err != nil:
 		return err

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -217,7 +218,7 @@ type moods struct {
 	mu     sync.Mutex
 	room   int           // events it still takes; negative is no limit
 	healed chan struct{} // closed by Heal; nil if not stalled
-	// busy are the connections on which a request is, or may be about to come.
+	// busy are the connections on which a request is, true, or may be about to come.
 	busy map[net.Conn]bool
 }
 
@@ -278,7 +279,7 @@ func (m *moods) note(conn net.Conn, state http.ConnState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if state == http.StateNew || state == http.StateActive {
-		m.busy[conn] = true
+		m.busy[conn] = state == http.StateActive
 	} else {
 		delete(m.busy, conn)
 	}
@@ -292,8 +293,8 @@ type settled struct {
 	moods *moods
 }
 
-// Write waits after the end of ctx until no request is left, but not for a connection that stays
-// unused, or an endpoint that is stalled.
+// Write waits after the end of ctx until no request is left, but not for long for a connection that stays unused, or an
+// endpoint that is stalled.
 func (s settled) Write(ctx context.Context, batch []event.Event) (int, error) {
 	n, err := s.Sink.Write(ctx, batch)
 	if ctx.Err() == nil {
@@ -301,13 +302,21 @@ func (s settled) Write(ctx context.Context, batch []event.Event) (int, error) {
 	}
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); <-poll.C {
-		s.moods.mu.Lock()
-		busy := len(s.moods.busy)
-		s.moods.mu.Unlock()
-		if busy == 0 {
-			break
-		}
+	for began := time.Now(); time.Since(began) < s.moods.patience(); {
+		<-poll.C
 	}
 	return n, err
+}
+
+// patience is how long what is on connections now may take until the endpoint is done with it.
+func (m *moods) patience() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case len(m.busy) == 0:
+		return 0
+	case m.healed == nil && slices.Contains(slices.Collect(maps.Values(m.busy)), true):
+		return 5 * time.Second
+	}
+	return 100 * time.Millisecond
 }

@@ -17,6 +17,7 @@ func faults() []*fault {
 		{"N3-stop-apiserver", []string{"api"}, nil, stopAPIServer},
 		{"N3-kill-apiserver", []string{"api"}, nil, killAPIServer},
 		{"N3-kill-both-apiservers", []string{"api"}, nil, killBothAPIServers},
+		{"N3-down-two-minutes", []string{"api"}, needsTime("N3-down-two-minutes"), apiServersDownTwoMinutes},
 		{"N4-stale-apiserver", []string{"api", "link"}, nil, staleAPIServer},
 		{"N5-compact", []string{"compaction"}, nil, compact},
 		{"N5-defragment", []string{"compaction"}, nil, defragment},

@@ -45,6 +45,14 @@ func killBothAPIServers(a *attack) error {
 	return a.startAPIServers()
 }
 
+func apiServersDownTwoMinutes(a *attack) error {
+	if err := a.killAPIServers(); err != nil {
+		return err
+	}
+	a.hold(2*time.Minute, 2*time.Minute)
+	return a.startAPIServers()
+}
+
 func (a *attack) startAPIServers() error {
 	errs := make([]error, len(a.servers))
 	var both sync.WaitGroup

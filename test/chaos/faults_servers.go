@@ -78,7 +78,7 @@ func serversOfDifferentHistory(a *attack) error {
 // stale is when a target has to say at the latest that its watch brings nothing.
 const stale = 150 * time.Second
 
-// needsTime: a fault takes three minutes in which nothing else happens.
+// needsTime: a fault takes two or three minutes, in which most others wait.
 func needsTime(name string) func(*Rig) string {
 	return func(r *Rig) string {
 		switch {

@@ -44,11 +44,11 @@ type Proxy struct {
 	// Ending is the resource whose watches the proxy answers with 200 and an empty body that
 	// ends at once.
 	Ending string
-	// What happened: watches refused; by resource, watches begun, frames cut and
-	// history denied (410); and lists.
-	Refused, Missed        int
-	Watches, Cuts, Expired map[string]int
-	Lists                  []ListRequest
+	// What happened: requests, of them watches refused and those of Missing; by resource, watches begun,
+	// frames cut and history denied (410); and lists.
+	Requests, Refused, Missed int
+	Watches, Cuts, Expired    map[string]int
+	Lists                     []ListRequest
 
 	Count *WatchCount
 }
@@ -160,12 +160,13 @@ func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 func resourceOf(r *http.Request) string { return path.Base(r.URL.Path) }
 
 func (p *Proxy) note(r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Requests++
 	q := r.URL.Query()
 	if r.Method != http.MethodGet || IsWatch(r) || q.Get("limit") == "1" {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.Lists = append(p.Lists, ListRequest{
 		Resource: resourceOf(r),
 		Metadata: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList"),

@@ -55,8 +55,9 @@ func defaultJournal() Journal {
 	}
 }
 
-// ForgetJournal makes the config one with a memory journal of the default size and place,
-// for a run that has no past and no future.
+// ForgetJournal makes the config one with a memory journal of the default size and place, and without
+// replicas, for a run that has no past and no future.
 func ForgetJournal(c *Config) {
+	c.Replicas = Replicas{}
 	c.Journal.Type, c.Journal.MaxBytes, c.Journal.DirSet = JournalMemory, DefaultMemoryBytes, false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
+	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -154,6 +155,16 @@ func TestMoves(t *testing.T) {
 	bus := func(prefix string, stream bool) config.Sink {
 		return config.Sink{Type: "nats", Options: &nats.Config{SubjectPrefix: prefix, JetStream: stream}}
 	}
+	core := func(servers ...string) config.Sink {
+		options := &nats.Config{SubjectPrefix: "a"}
+		for _, s := range servers {
+			options.Servers = append(options.Servers, sink.NewSecret(s))
+		}
+		return config.Sink{Type: "nats", Options: options}
+	}
+	brokers := func(topic string, servers ...string) config.Sink {
+		return config.Sink{Type: "kafka", Options: &kafka.Config{Topic: topic, Servers: core(servers...).Options.(*nats.Config).Servers}}
+	}
 	output := config.Sink{Type: "stdout"}
 	for name, tt := range map[string]struct {
 		was, is config.Sink
@@ -169,6 +180,10 @@ func TestMoves(t *testing.T) {
 		"to a stream":            {archive("a"), bus("k8s", true), false},
 		"another core subject":   {bus("a", false), bus("b", false), true},
 		"another stream subject": {bus("a", true), bus("b", true), false},
+		"another core server":    {core("a", "b"), core("a", "c"), true},
+		"the same in turn":       {core("a", "b"), core("b", "a"), false},
+		"brokers of topics":      {brokers("k8s.{resource}", "a"), brokers("k8s.{resource}", "b"), true},
+		"brokers of one topic":   {brokers("k8s", "a"), brokers("k8s", "b"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := moves(tt.was, tt.is); got != tt.want {

@@ -318,6 +318,7 @@ func (l *Leadership) Release(ctx context.Context) error {
 	l.keeping.Wait()
 	defer l.server.serve(nil, nil)
 	if l.Check() != nil {
+		l.lose(ErrLost)
 		return nil
 	}
 	err := errConflict

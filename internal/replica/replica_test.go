@@ -138,16 +138,28 @@ func (n *node) crash() {
 	n.t.Helper()
 	n.cut.Store(true)
 	n.isolated.Store(true)
-	if err := errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()); err != nil && !errors.Is(err, errIsolated) {
+	if err := n.release(); err != nil && !errors.Is(err, errIsolated) {
 		n.t.Log(err)
 	}
-	n.journal = nil
 }
 
 func (n *node) ends() {
 	n.t.Helper()
-	must(n.t, errors.Join(n.leading.Release(context.WithoutCancel(n.t.Context())), n.journal.Close()))
+	must(n.t, n.release())
+}
+
+// release ends the node's lead. Who waits for its loss goes on, however the lease ended.
+func (n *node) release() error {
+	n.t.Helper()
+	err := n.leading.Release(context.WithoutCancel(n.t.Context()))
+	select {
+	case <-n.leading.Lost():
+	default:
+		n.t.Error("a released lease is not lost")
+	}
+	err = errors.Join(err, n.journal.Close())
 	n.journal = nil
+	return err
 }
 
 func (n *node) add(from, to uint64) {
@@ -351,7 +363,10 @@ func TestNoAPIServer(t *testing.T) {
 	if follower.leading != nil {
 		t.Error("the follower has taken over")
 	}
-	leader.ends()
+	leader.isolated.Store(true)
+	follower.isolated.Store(true)
+	eventually(t, "the leader pauses again", func() bool { return leader.leading.Check() != nil })
+	leader.crash()
 }
 
 // TestDeletedLease: the leader makes a deleted Lease again, and nobody takes over.

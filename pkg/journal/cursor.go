@@ -131,16 +131,21 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		c.saved, c.kept = c.position, true
 	}
 	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention)
-	c.position.Left = time.Time{}
-	c.position.Incomplete = max(c.position.Incomplete, j.log.Damage())
 	c.next = c.position.Seq + 1
+	incomplete := max(c.position.Incomplete, j.log.Damage())
 	if err := j.register(c); err != nil {
 		return nil, err
 	}
 	j.log.Listen(c.news)
-	if unkept {
-		err = c.findMissing()
+	if unkept { // what is not removed by now stays
+		var missing uint64
+		missing, err = c.findMissing()
+		incomplete = max(incomplete, missing)
 	}
+	// Both at once: a position without Left says that nothing has been removed but what Incomplete says.
+	c.mu.Lock()
+	c.position.Left, c.position.Incomplete = time.Time{}, incomplete
+	c.mu.Unlock()
 	if err == nil {
 		err = c.save()
 	}
@@ -155,18 +160,17 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	return c, nil
 }
 
-// findMissing looks for events that were removed while the log kept nothing for the sink.
-func (c *Cursor) findMissing() error {
-	log, next := c.journal.log, c.position.Seq+1
-	end := log.Last()
-	if end < next {
-		return nil
+// findMissing returns up to where events were removed while the log kept nothing for the sink, 0 if none were.
+func (c *Cursor) findMissing() (end uint64, err error) {
+	log, next := c.journal.log, c.next
+	if end = log.Last(); end < next {
+		return 0, nil
 	}
 	has, err := log.Count(next, end)
 	if end-next+1 > has+log.Skipped(next, end) {
-		c.position.Incomplete = end
+		return end, err
 	}
-	return err
+	return 0, err
 }
 
 func (j *Journal) register(c *Cursor) error {

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (c *Config) form() form { return form{prefix: c.SubjectPrefix, format: c.Fo
 
 // Destination implements [sink.Destined]: a stream has an identity.
 func (c *Config) Destination() (name string, identified bool) {
-	return c.SubjectPrefix, c.JetStream
+	return strings.Join(slices.Sorted(slices.Values(c.Servers.Reveal())), ",") + "/" + c.SubjectPrefix, c.JetStream
 }
 
 // Open implements [sink.Config]. It fails if a file that a key names cannot be

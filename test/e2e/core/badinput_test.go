@@ -107,9 +107,10 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestOnce: a run beside a pair, with its config, has nothing to do with its lease.
 func TestOnce(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
-	path := e2e.WriteFile(t, "config.yaml", fmt.Sprintf("kubernetes: {kubeconfig: %q}\nresources: [{resource: namespaces}]\nsinks: [{name: out, type: stdout}]\njournal: {type: memory, dir: %q}\nadmin: {listen: \"\"}\n", c.Kubeconfig(), t.TempDir()))
+	path := e2e.WriteFile(t, "config.yaml", fmt.Sprintf("kubernetes: {kubeconfig: %q}\nresources: [{resource: namespaces}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: %q}\nadmin: {listen: \"127.0.0.1:1\"}\nreplicas: {lease: informd, namespace: nowhere, address: \"127.0.0.1:1\"}\n", c.Kubeconfig(), t.TempDir()))
 	stdout, stderr, code := e2e.RunInformd(t, "run", "--once", "--config", path)
 	if code != 0 || !strings.Contains(stdout, `"name":"kube-system"`) || !strings.Contains(stdout, `"op":"synced"`) {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)

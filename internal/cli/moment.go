@@ -50,9 +50,9 @@ func (m objectMoment) includes(e *event.Event) bool {
 }
 
 var (
-	// ErrUnknown says that the journal has no event of the object.
+	// errUnknown says that the journal has no event of the object.
 	errUnknown = errors.New("the journal has no event of it; informd status shows the resources that informd watches, whose names are plural, as in pods")
-	// ErrBefore says that the moment is before the kept history.
+	// errBefore says that the moment is before the kept history.
 	errBefore = errors.New("the journal keeps no event of it from that time")
 )
 

@@ -163,7 +163,7 @@ func (t *triedObject) fill(uid, rv string) (notes []string, err error) {
 // Served is where the object is served: by what its apiVersion says, and under the
 // plural that its kind most likely has.
 func (t *triedObject) Served() schema.GroupVersionResource {
-	group, _ := schema.ParseGroupVersion(t.APIVersion) // Read has checked it
+	group, _ := schema.ParseGroupVersion(t.APIVersion) // readTried has checked it
 	plural, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
 	return plural
 }

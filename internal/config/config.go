@@ -10,7 +10,7 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Config has every setting. A Config that [Parse] or [Load] returns has passed every check
+// Config has every setting. A Config that configfile.Parse or configfile.Load returns has passed every check
 // and has its defaults filled in. It is never changed later. It may be printed: secrets
 // are hidden.
 //

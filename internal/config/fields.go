@@ -67,7 +67,7 @@ func Keys(all []Field) []string {
 	return names
 }
 
-// IsScalar reports whether [setScalar] knows the type of dst.
+// IsScalar reports whether a config may have a value of the type of dst.
 func IsScalar(dst reflect.Value) bool { return ScalarName(dst) != "" }
 
 // ScalarName says in a message what a scalar must be; empty for other types.

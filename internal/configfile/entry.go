@@ -28,7 +28,7 @@ func (r *reading) resource(n *node, path string, entry *config.Resource) {
 }
 
 // splitName moves group and version out of a name like "deployments.v1.apps". What is not
-// such a name stays as it is; [reading.checkName] explains it. HasGroup: the entry names its
+// such a name stays as it is; [checker.checkName] explains it. HasGroup: the entry names its
 // group, of which "" is the core group.
 func (r *reading) splitName(path string, entry *config.Resource, hasGroup bool) {
 	name, ok := config.ResourceNameOf(entry.Resource)

@@ -29,7 +29,7 @@ type Source struct {
 // Load reads the config file, with the flags and INFORMD_* variables over it.
 // The file is the one that --config or INFORMD_CONFIG names, else the first
 // there is of ./config.yaml and /etc/informd/config.yaml. It blocks as the file
-// system does. Its error is an [Errors]; every call reads everything again.
+// system does. Its error is a [config.Errors]; every call reads everything again.
 func Load(from Source) (*config.Config, error) {
 	out := newOutside(from.Flags)
 	path, body, err := out.read(from)
@@ -44,8 +44,8 @@ func Load(from Source) (*config.Config, error) {
 	return c, nil
 }
 
-// Sum returns the hash of what is in a config file now, as [Config] has it. The
-// error is an [Errors].
+// Sum returns the hash of what is in a config file now, as [config.Config] has it. The
+// error is a [config.Errors].
 func Sum(path string) (sum [32]byte, err error) {
 	body, err := read(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // LoadAdmin is [Load] for clients of a running informd: it returns the settings of the admin
 // server and ignores mistakes elsewhere, as the informd that runs need not have
 // them. With admin.listen or admin.socket from a flag or a variable it needs no file, and
-// takes the rest from one that can be read. Its error is an [Errors].
+// takes the rest from one that can be read. Its error is a [config.Errors].
 func LoadAdmin(from Source) (config.Admin, error) {
 	out := newOutside(from.Flags)
 	over := out.overrides()

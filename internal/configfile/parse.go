@@ -11,7 +11,7 @@ import (
 
 // Parse reads a config from body, which it does not keep. File is what errors
 // call it. Flags and INFORMD_* variables have no say; $STATE_DIRECTORY and the
-// variables that secrets refer to are read. Its error is an [Errors].
+// variables that secrets refer to are read. Its error is a [config.Errors].
 func Parse(file string, body []byte, drivers []sink.Driver) (*config.Config, error) {
 	return newReading(file, drivers).config(body, nil)
 }

@@ -32,8 +32,7 @@ type Stats struct {
 
 type counters struct{ delivered, panics, malformed atomic.Uint64 }
 
-// sharedInformer implements [cache.SharedIndexInformer] over one target. It has more than 12
-// fields: what the watch changes, what the program set before, and the parts.
+// sharedInformer implements [cache.SharedIndexInformer] over one target.
 type sharedInformer struct {
 	gvr     schema.GroupVersionResource
 	wanted  dynwatch.Resource

@@ -175,7 +175,7 @@ func (w *Writer) Record(op event.Op) event.Event {
 }
 
 // EmitBound appends the beginning or the end of a snapshot. Everything before it is in
-// the log when it is appended, and it is there when emitBound returns: a consumer goes by
+// the log when it is appended, and it is there when EmitBound returns: a consumer goes by
 // the order.
 func (w *Writer) EmitBound(ctx context.Context, op event.Op, run, rv uint64, replay bool) error {
 	if err := w.Flush(ctx); err != nil {

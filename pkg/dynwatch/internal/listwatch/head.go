@@ -23,7 +23,7 @@ const (
 // Revision returns the resource's newest revision in etcd.
 func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.shared) }
 
-// RevisionElsewhere is revision over a new connection, which may reach another API server.
+// RevisionElsewhere is Revision over a new connection, which may reach another API server.
 func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
 	return s.head(ctx, s.other)
 }

@@ -27,14 +27,14 @@ func (s *Source) ObjectAt(ctx context.Context, namespace, name string, rv uint64
 	return found, ok, err
 }
 
-// MatchAt is objectAt for the selection: false also stands for an object that
+// MatchAt is ObjectAt for the selection: false also stands for an object that
 // does not match it at rv.
 func (s *Source) MatchAt(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, error) {
 	found, ok, _, err := s.MatchBy(ctx, namespace, name, rv)
 	return found, ok, err
 }
 
-// MatchBy is matchAt, and the revision of the answer.
+// MatchBy is MatchAt, and the revision of the answer.
 func (s *Source) MatchBy(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
 	o := byName(rv, name)
 	o.LabelSelector = s.Resource.LabelSelector
@@ -44,7 +44,7 @@ func (s *Source) MatchBy(ctx context.Context, namespace, name string, rv uint64)
 	return s.lookBy(ctx, namespace, name, rv, o)
 }
 
-// Look is objectAt, and the revision at which it looked.
+// Look is ObjectAt, and the revision at which it looked.
 func (s *Source) Look(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
 	anywhere := func() (frame.Object, bool, uint64, error) {
 		return s.lookBy(ctx, namespace, name, rv, byName(rv, name))

@@ -225,7 +225,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		}
 		return sinkChange{}, err
 	}
-	// From here on nothing fails.
+	// Apply refuses what is wrong with a set of resources, and the config was checked for that.
 	p.apply(ctx, sinks)
 	if len(sinks.moved) > 0 {
 		p.logger.Warn("sink destinations changed; they get no earlier events", "sinks", sinks.moved,

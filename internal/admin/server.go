@@ -81,9 +81,9 @@ type running struct {
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
 	s := &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
+		Name: "informd_admin_refused_total", Help: "Requests that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_admin_connections_closed_total", Help: "A connection that the admin server closed, because too many were open.",
+		Name: "informd_admin_connections_closed_total", Help: "Connections that the admin server closed, because too many were open.",
 	})}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.page = s.newPage()

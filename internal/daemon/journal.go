@@ -45,7 +45,7 @@ type clusterJournal struct {
 // newSyncSeconds returns the histogram of [clusterJournal.SyncSeconds].
 func newSyncSeconds() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "informd_journal_sync_seconds", Help: "A second of a sync of the log to the disk; events of new objects wait for it.",
+		Name: "informd_journal_sync_seconds", Help: "Duration of syncs of the log to the disk in seconds; events of new objects wait for them.",
 		Buckets: prometheus.ExponentialBuckets(0.000_5, 4, 9), // up to 33 s
 	})
 }

@@ -77,30 +77,30 @@ func newTargetCollector(list func() []dynwatch.TargetStatus) *targetCollector {
 	gauge := func(name, help string, of func(t status) float64) series {
 		return series{desc: desc(name, help), kind: prometheus.GaugeValue, of: of}
 	}
-	blocked := gauge("target_blocked_seconds", "A second for which the target has waited for the journal, 0 if it does not wait.", func(t status) float64 { return blockedFor(t.BlockedSince) })
+	blocked := gauge("target_blocked_seconds", "Seconds for which the target has waited for the journal, 0 if it does not wait.", func(t status) float64 { return blockedFor(t.BlockedSince) })
 	blocked.largest = true
 	c := &targetCollector{
 		list:     list,
-		state:    desc("target_state", "1 for the state of the target, 0 for the others.", "state"),
-		events:   desc("target_events_total", "An event that the target appended to the journal.", "op"),
-		gaps:     desc("target_gaps_total", "A gap event of the target: revisions may be missing.", "reason"),
-		progress: desc("target_progress_age_seconds", "A second since the last message of the API server for the target, bookmarks included."),
-		targets:  prometheus.NewDesc("informd_target_states", "A target in the state.", []string{"state"}, nil),
+		state:    desc("target_state", "1 if the target is in the state, else 0.", "state"),
+		events:   desc("target_events_total", "Events that the target appended to the journal.", "op"),
+		gaps:     desc("target_gaps_total", "Gap events of the target, by reason: revisions may be missing.", "reason"),
+		progress: desc("target_progress_age_seconds", "Seconds since the last message of the API server for the target, bookmarks included."),
+		targets:  prometheus.NewDesc("informd_target_states", "Targets in the state.", []string{"state"}, nil),
 		series: []series{
-			gauge("target_objects", "An object of the target that exists.", func(t status) float64 { return float64(t.Objects) }),
-			counter("target_rejected_total", "An object of the API server that informd cannot emit; it is in the dead letters of the source.", func(t status) uint64 { return t.Rejected }),
-			counter("target_unchanged_total", "A change without an event, because emitWhen filtered it out.", func(t status) uint64 { return t.Unchanged }),
-			counter("target_unpaired_total", "An event without its changes, because the previous state of the object is unknown.", func(t status) uint64 { return t.Unpaired }),
-			counter("target_watches_total", "A watch that informd opened.", func(t status) uint64 { return t.Watches }),
-			counter("target_failures_total", "A request or a watch that ended with an error.", func(t status) uint64 { return t.Failures }),
-			counter("target_lists_total", "A complete list of the target.", func(t status) uint64 { return t.Lists }),
-			seconds("target_list_seconds_total", "A second of a complete list, waits for the journal included.", func(t status) time.Duration { return t.ListTime }),
-			seconds("target_watch_seconds_total", "A second of a watch that has ended.", func(t status) time.Duration { return t.WatchTime }),
-			counter("target_audits_total", "An audit, which compares the announced objects with the cluster.", func(t status) uint64 { return t.Audits }),
-			counter("audit_divergences_total", "An object that an audit found to differ from the announced one; informd then announces it.", func(t status) uint64 { return t.Divergences }),
+			gauge("target_objects", "Objects of the target that exist.", func(t status) float64 { return float64(t.Objects) }),
+			counter("target_rejected_total", "Objects of the API server that informd cannot emit; they are in the dead letters of the source.", func(t status) uint64 { return t.Rejected }),
+			counter("target_unchanged_total", "Changes without an event, because emitWhen filtered them out.", func(t status) uint64 { return t.Unchanged }),
+			counter("target_unpaired_total", "Events without their changes, because the previous state of the object is unknown.", func(t status) uint64 { return t.Unpaired }),
+			counter("target_watches_total", "Watches that informd opened.", func(t status) uint64 { return t.Watches }),
+			counter("target_failures_total", "Requests and watches that ended with an error.", func(t status) uint64 { return t.Failures }),
+			counter("target_lists_total", "Complete lists of the target.", func(t status) uint64 { return t.Lists }),
+			seconds("target_list_seconds_total", "Seconds spent in complete lists, waits for the journal included.", func(t status) time.Duration { return t.ListTime }),
+			seconds("target_watch_seconds_total", "Seconds spent in watches that have ended.", func(t status) time.Duration { return t.WatchTime }),
+			counter("target_audits_total", "Audits, which compare the announced objects with the cluster.", func(t status) uint64 { return t.Audits }),
+			counter("audit_divergences_total", "Objects that an audit found to differ from the announced ones; informd then announces them.", func(t status) uint64 { return t.Divergences }),
 			blocked,
-			counter("target_watches_stuck_total", "A watch that did not reach a revision of the API server in time.", func(t status) uint64 { return t.Stuck }),
-			counter("target_walk_requests_total", "A request for an old revision, which recovers lost history.", func(t status) uint64 { return t.WalkRequests }),
+			counter("target_watches_stuck_total", "Watches that did not reach a revision of the API server in time.", func(t status) uint64 { return t.Stuck }),
+			counter("target_walk_requests_total", "Requests for old revisions, which recover lost history.", func(t status) uint64 { return t.WalkRequests }),
 		},
 	}
 	c.ended = c.none()
@@ -282,7 +282,7 @@ func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
 // newDroppedCollector exports [journal.Stats.Dropped], which bounds the namespaces.
 func newDroppedCollector(j *clusterJournal) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_journal_dropped_total",
-		"An event that the full journal removed before each sink had it; a sink without it gets a gap event.", []string{"namespace"}, nil)
+		"Events that the full journal removed before every sink had them; a sink without them gets a gap event.", []string{"namespace"}, nil)
 	return &collector{desc, func(send func(float64, ...string)) {
 		dropped := j.Stats().Dropped
 		for namespace, n := range dropped {
@@ -298,7 +298,7 @@ func newDroppedCollector(j *clusterJournal) prometheus.Collector {
 // config, counts has the queues that are not empty.
 func newLetterCollector(sinks func() []string, counts func() map[string]uint64) prometheus.Collector {
 	desc := prometheus.NewDesc("informd_sink_dead_letters",
-		"A dead letter in the queue of the sink, which can be source or a sink that left the config.", []string{"sink"}, nil)
+		"Dead letters in the queue of the sink, which can be source or a sink that left the config.", []string{"sink"}, nil)
 	return &collector{desc, func(send func(float64, ...string)) {
 		counts := counts()
 		for sink, n := range counts {
@@ -324,15 +324,15 @@ func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *clusterJou
 	for _, c := range []prometheus.Collector{
 		newTargetCollector(m.Targets),
 		newDroppedCollector(j),
-		gauge("events", "An event in the journal.", func(s journal.Stats) uint64 { return s.Events }),
-		gauge("bytes", "A byte that the journal uses.", func(s journal.Stats) uint64 { return s.Bytes }),
-		gauge("capacity_bytes", "A byte of the capacity of the journal.", func(s journal.Stats) uint64 { return s.Capacity }),
-		gauge("blocked", "A target that waits for free capacity in the journal.",
+		gauge("events", "Events in the journal.", func(s journal.Stats) uint64 { return s.Events }),
+		gauge("bytes", "Bytes that the journal uses.", func(s journal.Stats) uint64 { return s.Bytes }),
+		gauge("capacity_bytes", "Capacity of the journal in bytes.", func(s journal.Stats) uint64 { return s.Capacity }),
+		gauge("blocked", "Targets that wait for free capacity in the journal.",
 			func(s journal.Stats) uint64 { return uint64(s.Blocked) }),
-		counter("appended_bytes_total", "A byte appended to the log.", func(s journal.Stats) uint64 { return s.Appended }),
-		counter("written_bytes_total", "A byte written to the disk of the log, also by compaction.", func(s journal.Stats) uint64 { return s.Written }),
+		counter("appended_bytes_total", "Bytes appended to the log.", func(s journal.Stats) uint64 { return s.Appended }),
+		counter("written_bytes_total", "Bytes written to the disk of the log, compaction included.", func(s journal.Stats) uint64 { return s.Written }),
 		j.SyncSeconds,
-		counter("lost_total", "A time that the journal lacked events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
+		counter("lost_total", "Times that the journal lacked events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {

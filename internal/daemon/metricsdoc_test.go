@@ -163,7 +163,7 @@ func metricsPage(metrics []metric) string {
 		{"Replicas", "informd_replica_"},
 		{"Config, admin server and build", "informd_config_ informd_admin_ informd_build_"},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | one unit means | alert |\n|---|---|---|---|---|\n", section.title)
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | meaning | alert |\n|---|---|---|---|---|\n", section.title)
 		for _, m := range metrics {
 			if !slices.ContainsFunc(strings.Fields(section.prefixes), func(p string) bool { return strings.HasPrefix(m.name, p) }) {
 				continue

@@ -46,7 +46,7 @@ func newReloads(load func() (*config.Config, error), started *config.Config, log
 	now := time.Now()
 	running, end := context.WithCancel(context.Background())
 	return &reloads{running: running, end: end, load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
+		Name: "informd_config_reloads_total", Help: "Reloads of the config, by result: success or failure.",
 	}, []string{"result"})}
 }
 
@@ -188,7 +188,7 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 		gauge("last_reload_successful", "1 if the last reload worked, 0 if informd refused the config and uses the previous one.", func() float64 {
 			return oneIf(r.err == nil)
 		}),
-		gauge("last_reload_success_timestamp_seconds", "The Unix time, in seconds, at which informd read the config in use.", func() float64 {
+		gauge("last_reload_success_timestamp_seconds", "Unix time in seconds at which informd read the config in use.", func() float64 {
 			return float64(r.succeeded.UnixMilli()) / 1000
 		}))
 }

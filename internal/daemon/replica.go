@@ -171,11 +171,11 @@ func (f fenced) WriteAt(ctx context.Context, batch []event.Event, at sink.Positi
 func newReplicaCollector(d *Daemon) prometheus.Collector {
 	return &replicaCollector{
 		daemon: d,
-		leader: prometheus.NewDesc("informd_replica_leader", "1 while this informd leads, 0 while it follows another one.", nil, nil),
-		term:   prometheus.NewDesc("informd_replica_term", "The number of takeovers; a follower has none.", nil, nil),
-		inSync: prometheus.NewDesc("informd_replica_in_sync_followers", "A follower whose copy has whatever a sink has; of the leader.", nil, nil),
-		lag:    prometheus.NewDesc("informd_replica_lag_bytes", "A byte of the log that a follower lacks; of the leader.", []string{"follower"}, nil),
-		copied: prometheus.NewDesc("informd_replica_in_sync", "1 while the copy of this follower is whole; of a follower.", nil, nil),
+		leader: prometheus.NewDesc("informd_replica_leader", "1 if this informd leads, 0 if it follows another one.", nil, nil),
+		term:   prometheus.NewDesc("informd_replica_term", "Number of takeovers; absent on a follower.", nil, nil),
+		inSync: prometheus.NewDesc("informd_replica_in_sync_followers", "Followers whose copy has everything that a sink has; absent on a follower.", nil, nil),
+		lag:    prometheus.NewDesc("informd_replica_lag_bytes", "Bytes of the log that the follower lacks; absent on a follower.", []string{"follower"}, nil),
+		copied: prometheus.NewDesc("informd_replica_in_sync", "1 if the copy of this follower is whole, else 0; absent on the leader.", nil, nil),
 	}
 }
 

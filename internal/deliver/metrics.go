@@ -26,7 +26,7 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	m := &metrics{registerer: prometheus.WrapRegistererWith(prometheus.Labels{"sink": name}, registerer)}
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_sink_events_total",
-		Help: "An event with its result: delivered, filtered (match does not select it) or dead_letter (refused for good).",
+		Help: "Events, by result: delivered, filtered (match does not select them) or dead_letter (refused for good).",
 	}, []string{"result"})
 	m.delivered = events.WithLabelValues("delivered")
 	m.filtered = events.WithLabelValues("filtered")
@@ -34,13 +34,13 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m.retries = counter("informd_sink_retries_total", "A failed attempt to open the sink or to write to it, which informd repeats.")
-	m.panics = counter("informd_sink_panics_total", "A panic in the code of the sink, which is a bug.")
+	m.retries = counter("informd_sink_retries_total", "Failed attempts to open the sink or to write to it, which informd repeats.")
+	m.panics = counter("informd_sink_panics_total", "Panics in the code of the sink, which are bugs.")
 	m.whenErrors = counter("informd_sink_condition_errors_total", "Events for which a condition failed; onConditionError decides whether the sink gets them.")
-	m.trimmed = counter("informd_sink_trimmed_events_total", "An event that left the journal before the sink had it; a gap event of the reason trimmed says so.")
+	m.trimmed = counter("informd_sink_trimmed_events_total", "Events that left the journal before the sink had them; a gap event of the reason trimmed says so.")
 	m.write = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "informd_sink_write_seconds",
-		Help:    "A second of the duration of a write, failed writes included.",
+		Help:    "Duration of writes in seconds, failed writes included.",
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30},
 	})
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
@@ -48,16 +48,16 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	}
 	m.all = []prometheus.Collector{
 		events, m.retries, m.panics, m.whenErrors, m.trimmed, m.write,
-		gauge("informd_sink_lag_events", "An event in the journal that the sink does not have yet.",
+		gauge("informd_sink_lag_events", "Events in the journal that the sink does not have yet.",
 			func() float64 { return float64(lag().Events) }),
-		gauge("informd_sink_lag_seconds", "A second of age of the oldest event that the sink does not have yet, 0 if it has each event.",
+		gauge("informd_sink_lag_seconds", "Age in seconds of the oldest event that the sink does not have yet, 0 if it has every event.",
 			func() float64 { return lag().Seconds }),
-		gauge("informd_sink_up", "1 while the sink takes events, 0 while it cannot be opened or fails.",
+		gauge("informd_sink_up", "1 if the sink takes events, 0 if it cannot be opened or fails.",
 			func() float64 { return oneIf(state() == Running) }),
 	}
 	for _, one := range States() {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "informd_sink_state", Help: "1 for the state of the sink, 0 for the others.",
+			Name: "informd_sink_state", Help: "1 if the sink is in the state, else 0.",
 			ConstLabels: prometheus.Labels{"state": string(one)},
 		}, func() float64 { return oneIf(state() == one) }))
 	}

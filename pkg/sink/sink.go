@@ -11,6 +11,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -212,4 +213,14 @@ func WithRetryAfter(err error, after time.Duration) error { return mark(err, aft
 func RetryAfter(err error) time.Duration {
 	after, _ := markOf[time.Duration](err)
 	return after
+}
+
+// WithContext adds the error of ctx to err if ctx has ended, as [Sink] asks of Write: a connection that
+// is closed under a blocked call gives other reasons. A permanent error stays as it is, because the
+// event can never be delivered. WithContext(ctx, nil) is nil.
+func WithContext(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || IsPermanent(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }

@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,24 @@ func TestErrorMarks(t *testing.T) {
 				t.Errorf("RetryAfter = %v, want %v", got, c.after)
 			}
 		})
+	}
+}
+
+// TestErrorsAfterTheEndOfTheContext: such an error has the reason of the context, and the one that was given.
+func TestErrorsAfterTheEndOfTheContext(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	closed, own := io.ErrClosedPipe, fmt.Errorf("write: %w", context.Canceled)
+	if err := sink.WithContext(t.Context(), closed); err != closed { //nolint:errorlint // the same error
+		t.Errorf("before the end: %v", err)
+	}
+	if err := sink.WithContext(ended, closed); !errors.Is(err, context.Canceled) || !errors.Is(err, closed) {
+		t.Errorf("after the end: %v", err)
+	}
+	for _, same := range []error{nil, own, sink.Permanent(closed)} {
+		if err := sink.WithContext(ended, same); err != same { //nolint:errorlint // the same error
+			t.Errorf("%v became %v", same, err)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -92,12 +91,4 @@ func tooLarge(err error) bool {
 func refusal(err error, size int, topic string) error {
 	return sink.Permanent(fmt.Errorf("the record has %d bytes before compression, too large for topic %s: %w; "+
 		"raise max.message.bytes of the topic, set compression, or make events smaller with omit", size, topic, err))
-}
-
-// orContext makes sure that an error after the end of the context names it.
-func orContext(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || sink.IsPermanent(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 const (
@@ -53,12 +54,12 @@ func (s *producer) Write(ctx context.Context, batch []event.Event) (int, error) 
 	// What is still on its way goes before everything that is to be sent. Whether
 	// it arrives or not, left knows by then.
 	if err := s.settle(ctx); err != nil {
-		return 0, orContext(ctx, err)
+		return 0, sink.WithContext(ctx, err)
 	}
 	f := flight{producer: s, batch: batch, deliveries: s.plan(batch), limit: len(batch)}
 	n, err := f.send(ctx)
 	s.left = f.deliveries[n:]
-	return n, orContext(ctx, err)
+	return n, sink.WithContext(ctx, err)
 }
 
 // plan makes the deliveries of the batch. Those that the last Write has begun, and

@@ -31,7 +31,7 @@ func (s *coreSink) Write(ctx context.Context, batch []event.Event) (int, error) 
 	guarded, release := s.link.guard(ctx)
 	defer release()
 	n, err := s.write(guarded, batch)
-	return n, orContext(ctx, err)
+	return n, sink.WithContext(ctx, err)
 }
 
 func (s *coreSink) write(ctx context.Context, batch []event.Event) (int, error) {
@@ -98,12 +98,3 @@ func (s *coreSink) flush(ctx context.Context, conn *client.Conn) error {
 }
 
 func (s *coreSink) Close(ctx context.Context) error { return s.link.close(ctx) }
-
-// orContext makes sure that an error after the end of the context names it: a
-// socket that was closed under a blocked call gives other reasons.
-func orContext(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || sink.IsPermanent(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
-}

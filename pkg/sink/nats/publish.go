@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 const (
@@ -72,7 +73,7 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 			}
 		}
 		if !passing(err) || time.Since(began) >= electionPatience {
-			return written, orContext(ctx, err)
+			return written, sink.WithContext(ctx, err)
 		}
 		s.logger.Debug("stream has no leader, or a replica was behind; retrying", slog.Any("err", err))
 		select {

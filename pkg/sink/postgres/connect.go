@@ -142,19 +142,11 @@ func (t *tables) exec(ctx context.Context, statements ...statement) ([]*pgconn.R
 		batch.ExecParams(t.options.sql(s.sql), args, nil, nil, nil)
 	}
 	results, err := t.conn.ExecBatch(ctx, batch).ReadAll()
-	return results, orContext(ctx, err)
+	return results, sink.WithContext(ctx, err)
 }
 
 // script runs statements without arguments.
 func (t *tables) script(ctx context.Context, sql string) error {
 	_, err := t.conn.Exec(ctx, t.options.sql(sql)).ReadAll()
-	return orContext(ctx, err)
-}
-
-// orContext makes sure that an error after the end of the context names it.
-func orContext(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
+	return sink.WithContext(ctx, err)
 }

@@ -120,7 +120,7 @@ func (t *tables) transact(ctx context.Context, batch []event.Event, at sink.Posi
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	if err := t.connected(ctx); err != nil {
-		return orContext(ctx, err)
+		return sink.WithContext(ctx, err)
 	}
 	p, err := t.begin(ctx, batch, at)
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // write adds the events to history, applies them to the other tables, and commits.
@@ -34,7 +35,7 @@ func (t *tables) write(ctx context.Context, p *place, batch []event.Event, seqs 
 	}
 	if p.position > before {
 		if err := t.copy(ctx); err != nil {
-			return fmt.Errorf("write history: %w", contentError{orContext(ctx, err)})
+			return fmt.Errorf("write history: %w", contentError{sink.WithContext(ctx, err)})
 		}
 	}
 	statements := changes.statements()

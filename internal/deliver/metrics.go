@@ -43,6 +43,14 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		Help:    "Duration of writes in seconds, failed writes included.",
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30},
 	})
+	in := func(one State) func() float64 {
+		return func() float64 {
+			if state() == one {
+				return 1
+			}
+			return 0
+		}
+	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -52,14 +60,13 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 			func() float64 { return float64(lag().Events) }),
 		gauge("informd_sink_lag_seconds", "Age in seconds of the oldest event that the sink does not have yet, 0 if it has every event.",
 			func() float64 { return lag().Seconds }),
-		gauge("informd_sink_up", "1 if the sink takes events, 0 if it cannot be opened or fails.",
-			func() float64 { return oneIf(state() == Running) }),
+		gauge("informd_sink_up", "1 if the sink takes events, 0 if it cannot be opened or fails.", in(Running)),
 	}
 	for _, one := range States() {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "informd_sink_state", Help: "1 if the sink is in the state, else 0.",
 			ConstLabels: prometheus.Labels{"state": string(one)},
-		}, func() float64 { return oneIf(state() == one) }))
+		}, in(one)))
 	}
 	for i, c := range m.all {
 		if err := m.registerer.Register(c); err != nil {
@@ -72,14 +79,6 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		}
 	}
 	return m, nil
-}
-
-// oneIf is 1 for true, 0 for false.
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func (m *metrics) unregister() {

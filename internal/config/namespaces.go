@@ -35,7 +35,7 @@ func (r Resource) ExcludesAll() bool {
 // ValidGlob reports whether a pattern can match names of namespaces.
 func ValidGlob(pattern string) bool {
 	_, err := path.Match(pattern, "")
-	return err == nil && regexp.MustCompile(namespaceGlob).MatchString(pattern)
+	return err == nil && namespaceGlob.MatchString(pattern)
 }
 
 // Covered says what entries cover.
@@ -82,7 +82,7 @@ func mayMeet(a, b string) bool {
 }
 
 // namespaceGlob is what a pattern for namespaces may be made of.
-const namespaceGlob = `^[a-z0-9*?\[\]^-]+$`
+var namespaceGlob = regexp.MustCompile(`^[a-z0-9*?\[\]^-]+$`)
 
 // Unique sorts words and drops repeated ones. It changes the slice.
 func Unique(words []string) []string {

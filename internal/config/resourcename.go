@@ -59,9 +59,9 @@ func partIs(s string, valid func(string) bool) bool {
 }
 
 // IsAPIVersion reports whether s is a version by the rules of Kubernetes: v1, v2beta1.
-func IsAPIVersion(s string) bool {
-	return regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`).MatchString(s)
-}
+func IsAPIVersion(s string) bool { return apiVersion.MatchString(s) }
+
+var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
 // ParseObjectName splits <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1 or
 // nodes/a. The group is "core" or another if the text names one, else "". It reports whether the

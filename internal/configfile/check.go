@@ -117,7 +117,7 @@ func (r *checker) checkAdminTLS(t config.AdminTLS) {
 
 // clusterName keeps the name readable in subjects, in sources of events and in
 // file names.
-const clusterName = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
 
 // checkCluster checks the name and gives it its default. Where many clusters
 // may meet, there is none: two clusters by the name of "default" would mix.
@@ -126,7 +126,7 @@ func (r *checker) checkCluster(c *config.Config) {
 		return
 	}
 	if c.Cluster != "" {
-		if !regexp.MustCompile(clusterName).MatchString(c.Cluster) {
+		if !clusterName.MatchString(c.Cluster) {
 			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", config.Quote(c.Cluster))
 		}
 		return

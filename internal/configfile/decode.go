@@ -226,7 +226,7 @@ func badReference(secret *sink.Secret, text string) string {
 	case secret.Reveal() == "" && strings.HasPrefix(text, reference):
 		// An empty token would turn the login off without a word.
 		return "environment variable " + strings.TrimSuffix(strings.TrimPrefix(text, reference), "}") + " is empty: set it to a value, or remove the key"
-	case bareReference().MatchString(text):
+	case bareReference.MatchString(text):
 		return text + " is not a reference to the environment: write " + strings.Replace(text, "${", reference, 1)
 	}
 	return ""
@@ -236,7 +236,7 @@ func badReference(secret *sink.Secret, text string) string {
 const reference = "${env:"
 
 // bareReference is what a shell takes for one.
-func bareReference() *regexp.Regexp { return regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) }
+var bareReference = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 
 // inHours returns a whole number of days, "7d", in the unit that there is.
 func inHours(text string) (string, bool) {

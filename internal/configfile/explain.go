@@ -70,9 +70,9 @@ const spaceMissing = "a space is missing behind a dash or a colon, as in - resou
 
 // isGlued reports whether a text was intended as an entry of a list, or as a key with its value. A
 // text with a slash behind the colon is a URL.
-func isGlued(s string) bool {
-	return regexp.MustCompile(`^(-[A-Za-z]|[A-Za-z]+:[^/\s])`).MatchString(s)
-}
+func isGlued(s string) bool { return gluedText.MatchString(s) }
+
+var gluedText = regexp.MustCompile(`^(-[A-Za-z]|[A-Za-z]+:[^/\s])`)
 
 // gluedKey returns the token that begins a line, behind a dash or not, if it is one.
 func gluedKey(tokens token.Tokens, line int) *token.Token {

@@ -176,6 +176,6 @@ func strays(environment []string, body []byte) config.Errors {
 
 // isForeign reports whether others make the variable: the kubelet does, for every Service
 // of the namespace that is called informd or informd-something, and so do informd's tests.
-func isForeign(name string) bool {
-	return regexp.MustCompile(`^INFORMD_(TEST_.*|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`).MatchString(name)
-}
+func isForeign(name string) bool { return foreign.MatchString(name) }
+
+var foreign = regexp.MustCompile(`^INFORMD_(TEST_.*|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)

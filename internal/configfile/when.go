@@ -74,7 +74,7 @@ func (r *checker) inside(at config.Pos, text string, line, col int) (config.Pos,
 		begin, before = c, strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(before)
 	}
 	// A line that is folded or indented has other white space in the file.
-	written := "^" + begin + regexp.MustCompile(`\s+`).ReplaceAllLiteralString(regexp.QuoteMeta(before), `\s+`)
+	written := "^" + begin + whiteSpace.ReplaceAllLiteralString(regexp.QuoteMeta(before), `\s+`)
 	pattern, err := regexp.Compile(written)
 	if err != nil {
 		return at, false // it is too long
@@ -90,6 +90,8 @@ func (r *checker) inside(at config.Pos, text string, line, col int) (config.Pos,
 	}
 	return config.Pos{Line: at.Line + last, Col: at.Col + utf8.RuneCountInString(passed[last])}, true
 }
+
+var whiteSpace = regexp.MustCompile(`\s+`)
 
 // upTo returns what is before a place in a text, if it is one; its end is one, too.
 func upTo(text string, line, col int) (before string, ok bool) {

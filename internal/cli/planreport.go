@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -39,7 +40,7 @@ func newPlanReport(cluster, server string, planned dynwatch.WatchPlan) *planRepo
 // cannotCome reports whether the resource is not served and, unless the API server itself
 // is replaced, will not be: the group of a CustomResourceDefinition has a dot.
 func (t *plannedTarget) cannotCome() bool {
-	return t.State == dynwatch.Waiting && !strings.ContainsAny(t.Group, ".*?[") && !strings.ContainsAny(t.Resource, "*?[")
+	return t.State == dynwatch.Waiting && !strings.Contains(t.Group, ".") && !config.IsGlob(t.Group) && !config.IsGlob(t.Resource)
 }
 
 // lacksPermission reports whether a verb is missing without which there is no target.

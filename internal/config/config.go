@@ -212,7 +212,9 @@ const (
 	defaultListen   = "127.0.0.1:8080"
 	// SocketName is the socket for commands in journal.dir, if admin.socket is not set.
 	SocketName = "admin.sock"
-	// defaultMaxWatches covers platforms with thousands of CustomResourceDefinitions.
+	// defaultMaxWatches covers platforms with thousands of CustomResourceDefinitions. It is the value of
+	// dynwatch.DefaultMaxWatches, which a test of package daemon compares: package tail uses this
+	// package, and must not depend on dynwatch.
 	defaultMaxWatches = 10_000
 	// defaultMaxDelay is far below what people notice; more saves little.
 	defaultMaxDelay = 50 * time.Millisecond

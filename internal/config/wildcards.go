@@ -10,6 +10,8 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
+// globs are the signs of a pattern. A backslash alone, which quotes a sign, makes none: such a text is
+// refused as a name. (dynwatch.IsGlob takes it for a pattern, because nothing there refuses it.)
 const globs = "*?["
 
 // IsGlob reports whether a name is a pattern.

@@ -6,12 +6,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -32,11 +32,8 @@ func (r *checker) check(c *config.Config) {
 func (r *checker) checkKubernetes(k config.Kubernetes) {
 	r.refuse(k.MaxWatches < 1, "kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
 	r.refuse(k.AuditEvery != 0 && k.AuditEvery < minAudit, "kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
-	r.refuse(k.MaxDelay < 0 || k.MaxDelay > mostDelay, "kubernetes.maxDelay", "%v is no delay of events: want 0 to %v", k.MaxDelay, mostDelay)
+	r.refuse(k.MaxDelay < 0 || k.MaxDelay > dynwatch.LongestDelay, "kubernetes.maxDelay", "%v is no delay of events: want 0 to %v", k.MaxDelay, dynwatch.LongestDelay)
 }
-
-// mostDelay is below all time-outs of connections.
-const mostDelay = time.Second
 
 // checkRedaction takes names of annotations, and prefixes of names.
 func (r *checker) checkRedaction(c config.Redaction) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -34,7 +35,7 @@ func (r *checker) checkResources(resources []config.Resource) {
 		r.checkRules(one, path)
 		r.checkEmitWhen(one, path)
 		r.checkItems(one.Changes, path+".changes", nil)
-		r.refuse(one.ResnapshotEvery != 0 && one.ResnapshotEvery < minResnapshot, path+".resnapshotEvery", "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
+		r.refuse(one.ResnapshotEvery != 0 && one.ResnapshotEvery < dynwatch.MinResnapshot, path+".resnapshotEvery", "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {
 			continue
 		}
@@ -172,9 +173,6 @@ func (r *checker) checkRules(one config.Resource, path string) {
 
 // minAudit keeps audits from being a poll of the API server.
 const minAudit = time.Minute
-
-// minResnapshot is the least period of a re-snapshot: less would be a poll of the API server.
-const minResnapshot = time.Minute
 
 // checkWildcard checks what has a meaning for wildcards only, or none for them.
 func (r *checker) checkWildcard(one config.Resource, at string) {

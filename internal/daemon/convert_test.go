@@ -23,6 +23,13 @@ func TestEveryKeyReachesDynwatch(t *testing.T) {
 	})
 }
 
+// TestDefaultMaxWatches: the program and the package have the same default, which each of them documents.
+func TestDefaultMaxWatches(t *testing.T) {
+	if got := config.Defaults().Kubernetes.MaxWatches; got != dynwatch.DefaultMaxWatches {
+		t.Errorf("maxWatches is %d by default, and %d in dynwatch", got, dynwatch.DefaultMaxWatches)
+	}
+}
+
 func wantedOf(r config.Resource) dynwatch.Resource {
 	return wanted(&config.Config{Resources: []config.Resource{r}})[0]
 }

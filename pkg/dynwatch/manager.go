@@ -75,8 +75,8 @@ func New(options Options) (*Manager, error) {
 	if log, ok := options.Log.(interface{ Cluster() string }); ok && log.Cluster() != options.Cluster {
 		return nil, fmt.Errorf("new manager: Cluster is %q, and the journal is that of cluster %q; use one name", options.Cluster, log.Cluster())
 	}
-	if options.MaxDelay < 0 || options.MaxDelay > mostDelay {
-		return nil, fmt.Errorf("new manager: MaxDelay is %s: want 0 to %s", options.MaxDelay, mostDelay)
+	if options.MaxDelay < 0 || options.MaxDelay > LongestDelay {
+		return nil, fmt.Errorf("new manager: MaxDelay is %s: want 0 to %s", options.MaxDelay, LongestDelay)
 	}
 	options.Logger = cmp.Or(options.Logger, slog.Default())
 	c, err := kube.NewClients(options.Kubernetes, options.Logger)

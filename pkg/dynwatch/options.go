@@ -53,14 +53,15 @@ type Options struct {
 	// a quarter. 0 is an hour, less is never.
 	AuditEvery time.Duration
 	// MaxDelay is how long events wait for others, so that the process wakes up once for all of
-	// them, at most a second. An event after a pause does not wait. 0 is not at all.
+	// them, at most [LongestDelay]. An event after a pause does not wait. 0 is not at all.
 	MaxDelay time.Duration
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 }
 
-// mostDelay is far below the time after which a silent watch is replaced.
-const mostDelay = time.Second
+// LongestDelay is the limit of [Options.MaxDelay]. It is far below the time after which a silent watch
+// is replaced.
+const LongestDelay = time.Second
 
 // minKey is the least length of a redaction key.
 const minKey = 16

@@ -110,7 +110,7 @@ type Changes struct {
 	Old bool
 }
 
-// MinResnapshot is the least period of [Resource.ResnapshotEvery].
+// MinResnapshot is the least period of [Resource.ResnapshotEvery]: less would be a poll of the API server.
 const MinResnapshot = time.Minute
 
 // ResourceError is a fault of one resource of a wanted set. Errors of [Manager.Apply] and

@@ -23,7 +23,8 @@ const (
 	ScopeNamespaced Scope = "namespaced"
 )
 
-// IsGlob reports whether a namespace is a pattern and not an exact name.
+// IsGlob reports whether a namespace is a pattern and not an exact name. A backslash, which quotes a
+// sign for [path.Match], makes it one: as an exact name, the text would name no namespace.
 func IsGlob(namespace string) bool { return strings.ContainsAny(namespace, `*?[\`) }
 
 // clusterWide reports whether one target watches all namespaces.

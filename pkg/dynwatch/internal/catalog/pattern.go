@@ -12,8 +12,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-const globs = "*?["
-
 // Pattern is an entry: a wildcard, or a resource with a name.
 type Pattern struct {
 	// Group and Resource are globs (see [path.Match]) or names.
@@ -27,16 +25,18 @@ type Pattern struct {
 }
 
 // Wild reports whether the entry is a wildcard.
-func (p Pattern) Wild() bool {
-	return strings.ContainsAny(p.Group, globs) || strings.ContainsAny(p.Resource, globs)
-}
+func (p Pattern) Wild() bool { return isGlob(p.Group) || isGlob(p.Resource) }
+
+// isGlob reports whether a group or a plural name is a pattern, as in the config of informd. A backslash
+// alone makes none: no resource has such a name, and the entry waits for one.
+func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
 // ID is unique among wildcards and targets: names of targets never have a glob.
 func (p Pattern) ID() string { return event.GroupOrCore(p.Group) + "/" + p.Resource }
 
 // Validate returns an error for patterns that are not valid, or need another entry.
 func (p Pattern) Validate() error {
-	if strings.ContainsAny(p.Group, globs) && p.Version != "" {
+	if isGlob(p.Group) && p.Version != "" {
 		return fmt.Errorf("version %q: a wildcard has no version, because each group has its own", p.Version)
 	}
 	if len(p.Excluded) > 0 && !p.Wild() {
@@ -73,7 +73,7 @@ func (p Pattern) Excludes(one schema.GroupResource) bool {
 
 // excludesGroup reports whether a wildcard excludes all that it matches in a group.
 func (p Pattern) excludesGroup(group string) bool {
-	if !strings.ContainsAny(p.Resource, globs) {
+	if !isGlob(p.Resource) {
 		return p.Excludes(schema.GroupResource{Group: group, Resource: p.Resource})
 	}
 	return slices.ContainsFunc(p.Excluded, func(pattern string) bool {

@@ -117,7 +117,7 @@ func (d *destinations) close() {
 func (d *destinations) settle(ctx context.Context, name string, of *destination, was string) {
 	logged, pause := "", destinationPause
 	for ctx.Err() == nil {
-		err := d.repeat(ctx, name, of, was)
+		err := d.attempt(ctx, name, of, was)
 		if err == nil {
 			return
 		}
@@ -142,8 +142,8 @@ var errExpanding = errors.New("the wildcards are not expanded yet: the API serve
 // errNoSink: the sink was removed.
 var errNoSink = errors.New("the sink is not there")
 
-// repeat declares the loss to the sink, repeats all objects, and notes that this is complete.
-func (d *destinations) repeat(ctx context.Context, name string, of *destination, was string) error {
+// attempt declares the loss to the sink, repeats all objects, and notes that this is complete.
+func (d *destinations) attempt(ctx context.Context, name string, of *destination, was string) error {
 	p := d.pipeline
 	one := p.delivery(name)
 	if one == nil {

@@ -159,8 +159,8 @@ func (p *pipeline) run(one *delivery) {
 	})
 }
 
-// abandon gives back what was made, when it was not started.
-func (d *delivery) abandon() error {
+// discard gives back what was made, when it was not started.
+func (d *delivery) discard() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	return d.Run(ended)
@@ -170,7 +170,7 @@ func (d *delivery) abandon() error {
 func (p *pipeline) abandon() error {
 	var errs []error
 	for _, one := range p.deliveries() {
-		errs = append(errs, one.abandon())
+		errs = append(errs, one.discard())
 	}
 	p.destinations.close()
 	p.manager.Close()

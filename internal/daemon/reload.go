@@ -221,7 +221,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	}
 	if err != nil {
 		for _, one := range sinks.added {
-			err = errors.Join(err, one.abandon())
+			err = errors.Join(err, one.discard())
 		}
 		return sinkChange{}, err
 	}
@@ -236,7 +236,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 }
 
 // prepare makes the new sinks, and the setups of those that change. After an error the
-// caller abandons the added ones.
+// caller discards the added ones.
 func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
 	c := sinkChange{removed: make(map[string]*delivery)}
 	for _, was := range p.deliveries() {
@@ -275,10 +275,10 @@ func (p *pipeline) apply(ctx context.Context, c sinkChange) {
 	var changing sync.WaitGroup
 	for _, was := range c.removed {
 		p.leave(was)
-		changing.Go(func() { p.settle(was, was.Stop(limited)) })
+		changing.Go(func() { p.logDelayed(was, was.Stop(limited)) })
 	}
 	for _, one := range c.replaced {
-		changing.Go(func() { p.settle(one, one.Replace(limited, one.setup)) })
+		changing.Go(func() { p.logDelayed(one, one.Replace(limited, one.setup)) })
 	}
 	changing.Wait()
 	p.keep(c.all)
@@ -287,8 +287,8 @@ func (p *pipeline) apply(ctx context.Context, c sinkChange) {
 	}
 }
 
-// settle logs a sink that has not changed yet. It changes when the write that hangs ends.
-func (p *pipeline) settle(one *delivery, err error) {
+// logDelayed logs a sink that has not changed yet. It changes when the write that hangs ends.
+func (p *pipeline) logDelayed(one *delivery, err error) {
 	if err != nil {
 		p.logger.Warn("sink change delayed; waiting for its write", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// lookEvery is the time between two looks for what is due.
-const lookEvery = time.Second
+// dueEvery is the time between two looks for what is due.
+const dueEvery = time.Second
 
 // repeating has each sink get the objects of targets with resnapshotEvery again, once a period, from the
 // journal. What comes round while informd does not run is left out.
@@ -23,7 +23,7 @@ func (r *repeating) start(ctx context.Context, p *pipeline) {
 	ctx, r.stop = context.WithCancel(ctx)
 	last := time.Now()
 	r.ended.Go(func() {
-		ticker := time.NewTicker(lookEvery)
+		ticker := time.NewTicker(dueEvery)
 		defer ticker.Stop()
 		for {
 			select {

@@ -2,8 +2,9 @@ package selection
 
 import "strings"
 
-// Start returns where a target at a position begins with a namespace that matches: at the revision at which it
-// is listed, 0 for now. Missed: frames of it since it matched may have been filtered out.
+// Start returns how a target at a position begins with a namespace that matches. At is the revision at
+// which the target lists the namespace, and 0 for a list of now. Missed reports whether frames of the
+// namespace may have been filtered out since it matched.
 func (c *Coverage) Start(name string, f Flip, position uint64) (at uint64, missed bool) {
 	if !c.Apart && position >= max(c.ahead, c.listed[name]) { // else the log has later events of it
 		at = position
@@ -27,9 +28,10 @@ func (c *Coverage) Began(name string, rv, position uint64) {
 	delete(c.filtered, name)
 }
 
-// Uncover covers a namespace no longer, since a flip or until it is listed. If the flip has no revision, and the
-// namespace matches again meanwhile, it does since its newest one. Leaves: its frames count until it has
-// left.
+// Uncover says that the target no longer covers a namespace, or does not cover it before it is listed. If
+// the namespace matches by now, f is the flip that the target has yet to apply. A flip without a revision
+// At gets the newest revision of the Namespace. If leaves is true, frames of the namespace count until it
+// has left, as l says.
 func (c *Coverage) Uncover(name string, f Flip, l Leaving, leaves bool) {
 	c.change(func() {
 		if f.At == 0 {
@@ -42,8 +44,8 @@ func (c *Coverage) Uncover(name string, f Flip, l Leaving, leaves bool) {
 	})
 }
 
-// Filters reports whether a frame at revision rv is filtered out: its namespace does not match, or a
-// list has shown all up to there.
+// Filters reports whether a frame at revision rv is filtered out. It is if its namespace is neither
+// covered nor leaving, or if a list of the namespace has shown everything up to rv.
 func (c *Coverage) Filters(namespace string, rv uint64) bool {
 	if c.Filter.Wants(namespace) {
 		return rv <= c.listed[namespace]
@@ -69,8 +71,9 @@ func (c *Coverage) Skip(namespace string, rv uint64) {
 	c.filtered[namespace] = max(newest, rv)
 }
 
-// Pass notes that the stream has brought everything up to rv. It returns the namespaces that
-// have left with that: [Coverage.Left] takes note of each. Moved: the mark may change.
+// Pass notes that the stream has brought everything up to rv. It returns the namespaces whose frames no
+// longer count with that. The caller calls [Coverage.Left] for each of them. Moved reports whether the
+// mark may change.
 func (c *Coverage) Pass(rv uint64) (left map[string]Leaving, moved bool) {
 	for name, at := range c.listed {
 		if at <= rv {

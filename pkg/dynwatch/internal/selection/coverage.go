@@ -26,26 +26,28 @@ type Coverage struct {
 	// frames do not compare.
 	Apart bool
 	*labelled
-	// at is the revision of the Namespaces that this was in line with last, and agreed the one that the log was.
+	// at is the revision of the Namespaces with which the coverage was in line last. agreed is the revision
+	// of the Namespaces with which the log was in line last.
 	at, agreed uint64
-	// outdated: the log may have been in line with other namespaces, until a list of all has been compared.
-	// flipping: one is matched or unmatched, or that has failed.
+	// outdated: the log may be in line with other namespaces than those that match. That ends when the log
+	// has been compared with a list of all objects. flipping: namespaces are being matched or unmatched, or
+	// an attempt to do so has failed.
 	outdated, flipping bool
 	// listed are the revisions of the lists that namespaces began with. Frames up to
 	// there bring nothing new.
 	listed map[string]uint64
-	// filtered are the newest frames of namespaces that did not match, and unknown a revision up to
-	// which nothing is known of such frames.
+	// filtered has the revision of the newest frame of each namespace that did not match when the frame came.
+	// unknown is a revision up to which nothing is known of such frames.
 	filtered map[string]uint64
 	unknown  uint64
-	// ahead is a revision that the log does not reach beyond at the start of the target:
-	// it may be behind the position.
+	// ahead is a revision: when the target starts, the log has no event after it. It may be before or after
+	// the position.
 	ahead uint64
 }
 
 // Leaving is a namespace that no longer matches. Its frames count until the watch has passed revision
-// Until, 0 if that is not known yet. Cause is the revision of the Namespace. Broken is not 0 if only
-// some of its objects may have been announced since that revision.
+// Until, which is 0 if it is not known yet. Cause is the revision of the Namespace. Broken is a revision
+// since which only some of its objects may have been announced, and 0 if there is none.
 type Leaving struct{ Until, Cause, Broken uint64 }
 
 // NewCoverage makes the coverage of a target that has not begun.

@@ -46,8 +46,9 @@ func (c *Coverage) Begin(tm listwatch.Timing, position, ahead uint64) (begun boo
 // Matched reports whether the namespaces that match are those of a mark.
 func (c *Coverage) Matched(m Mark) bool { return c.Mark().Hash == m.Hash }
 
-// Suspect says that the log is in line with a mark, or not even with that: all objects are compared.
-// Objects in other namespaces leave after that: the log has some of namespaces.
+// Suspect says that the log is in line with a mark at best, so that all objects are compared with a list.
+// Namespaces are those of which the log has objects. The ones that the target does not cover leave after
+// the comparison.
 func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 	c.outdated, c.agreed = true, m.At
 	for name := range namespaces {
@@ -68,8 +69,9 @@ func (c *Coverage) Listed() {
 	}
 }
 
-// Compared says that the log is in line with a list of all objects at revision rv, but for namespaces that are yet
-// to leave: what they have had since, if they matched for a while, is announced only in part.
+// Compared says that the log is in line with a list of all objects at revision rv. Namespaces that have yet
+// to leave are the exception: if such a namespace matched for a while since then, its changes of that time
+// are announced only in part.
 func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
@@ -126,8 +128,9 @@ func (c *Coverage) Leaves() bool { return len(c.leaving) > 0 }
 // passed it.
 func (c *Coverage) ListedAt(namespace string) uint64 { return c.listed[namespace] }
 
-// Viewed are the flips that a target has yet to apply: of namespaces that match and that it does not cover, and of
-// others. The Namespaces were at a revision.
+// Viewed are the flips that a target has yet to apply, when the Namespaces were at revision at. Match has
+// the namespaces that match and that the target does not cover. Unmatch has those that it covers, or that
+// have yet to leave, and that do not match.
 type Viewed struct {
 	at             uint64
 	Match, Unmatch map[string]Flip
@@ -151,7 +154,7 @@ func (c *Coverage) Look() (*Viewed, error) {
 	}
 	for name, l := range c.leaving {
 		if _, matches := now.Match[name]; l.Until == 0 && !matches {
-			now.Unmatch[name] = Flip{At: now.at} // that has failed, or is to be done
+			now.Unmatch[name] = Flip{At: now.at} // to unmatch it has failed, or is yet to be done
 		}
 	}
 	return now, nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Flip is when a namespace began to match, or no longer did: at revision At of the Namespaces at
-// the latest, and not yet at revision After, 0 if that is not known.
+// Flip says when a namespace began to match, or no longer matched. That was after revision After of the
+// Namespaces, and at revision At at the latest. A revision that is not known is 0.
 type Flip struct{ At, After uint64 }
 
 // view is the set of Namespaces that a rule matches. All targets with the same rule share it.
@@ -18,8 +18,9 @@ type view struct {
 	hash uint64
 }
 
-// labelled are the namespaces that a target covers by label: those of the view, but for the flips that
-// the target has yet to apply. So 300 targets with the same 10,000 namespaces have these once.
+// labelled are the namespaces that a target covers by label. They are the namespaces of the view, except
+// that the target has yet to apply the pending flips. The view is shared, so that 300 targets with the
+// same 10,000 namespaces keep the names once.
 type labelled struct {
 	mu      *sync.RWMutex // that of the Namespaces
 	view    *view         // nil until the target has joined
@@ -33,8 +34,9 @@ func newView(rule Rule) *view {
 	return &view{matcher: rule.matcher(), users: make(map[*labelled]struct{}), names: make(map[string]struct{})}
 }
 
-// update brings the view in line with one namespace. Targets that have applied the flip before it
-// have to apply this one; for the others nothing has changed.
+// update brings the view in line with one namespace. A target that has applied all earlier flips of the
+// namespace has to apply this one. If the flip before it is still pending, the two cancel out, and the
+// target has nothing to do.
 func (v *view) update(name string, matches bool, f Flip) {
 	if _, matched := v.names[name]; matches == matched {
 		return
@@ -56,8 +58,9 @@ func (v *view) update(name string, matches bool, f Flip) {
 	}
 }
 
-// relist brings the view in line with all namespaces at revision rv. It was in line with them at
-// revision after. Restored: revisions from before do not compare.
+// relist brings the view in line with all namespaces, which a list at revision rv has. Before, the view
+// was in line with the namespaces at revision after. If restored is true, earlier revisions do not compare
+// with later ones, and of a pending flip only that it happened by rv is known.
 func (v *view) relist(known map[string]namespace, after, rv uint64, restored bool) {
 	for name, one := range known {
 		v.update(name, v.matches(name, one.labels), Flip{one.rv, after})
@@ -103,7 +106,8 @@ func (l *labelled) set(name string, covers bool, f Flip) {
 	}
 }
 
-// hash is that of the names that are covered, in a mark: never 0. The caller holds mu.
+// hash returns the hash of the names of all covered namespaces, for a mark. It is never 0, because 0 has
+// a meaning in [Mark]. The caller holds mu.
 func (l *labelled) hash() uint64 {
 	h := l.view.hash
 	for name := range l.pending {

@@ -198,8 +198,10 @@ func (n *Namespaces) Watched(typ watch.EventType, o *listwatch.MetadataObject) {
 	}
 }
 
-// confirm asks etcd by name about each namespace that would no longer match by a list: all its objects would leave, and a
-// wrong watch cache lacks what exists. It returns the list with what etcd has, which counts.
+// confirm protects against a wrong watch cache, whose list lacks namespaces that exist: all objects of
+// a namespace that no longer matches leave. So it asks etcd by name about each namespace that would no
+// longer match by the list. It returns the list with the answers of etcd behind it: the last entry of a
+// name counts.
 func (n *Namespaces) confirm(ctx context.Context, all []listwatch.MetadataObject, rv uint64) ([]listwatch.MetadataObject, error) {
 	for name := range n.unmatched(all) {
 		o, exists, err := n.watch.LookAt(ctx, name, rv)
@@ -213,7 +215,8 @@ func (n *Namespaces) confirm(ctx context.Context, all []listwatch.MetadataObject
 	return all, nil
 }
 
-// unmatched are the namespaces that match, and would not by a list.
+// unmatched returns the namespaces that match now, and would no longer match by the list. A namespace
+// whose labels cannot be read keeps its last labels, and is none of them.
 func (n *Namespaces) unmatched(all []listwatch.MetadataObject) map[string]struct{} {
 	listed := make(map[string]*listwatch.MetadataObject, len(all))
 	for i := range all {
@@ -236,7 +239,7 @@ func (n *Namespaces) unmatched(all []listwatch.MetadataObject) map[string]struct
 func (n *Namespaces) Listed(objects []listwatch.MetadataObject, rv uint64, restored bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	after := n.at // what has changed since did so at a revision that is not known
+	after := n.at // a namespace that has changed since then did so at an unknown revision
 	all := make(map[string]namespace, len(objects))
 	for i := range objects {
 		n.keep(all, &objects[i])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -155,15 +156,17 @@ func TestMoves(t *testing.T) {
 	bus := func(prefix string, stream bool) config.Sink {
 		return config.Sink{Type: "nats", Options: &nats.Config{SubjectPrefix: prefix, JetStream: stream}}
 	}
-	core := func(servers ...string) config.Sink {
-		options := &nats.Config{SubjectPrefix: "a"}
-		for _, s := range servers {
-			options.Servers = append(options.Servers, sink.NewSecret(s))
+	servers := func(addresses []string) (all connection.Servers) {
+		for _, a := range addresses {
+			all = append(all, sink.NewSecret(a))
 		}
-		return config.Sink{Type: "nats", Options: options}
+		return all
 	}
-	brokers := func(topic string, servers ...string) config.Sink {
-		return config.Sink{Type: "kafka", Options: &kafka.Config{Topic: topic, Servers: core(servers...).Options.(*nats.Config).Servers}}
+	core := func(addresses ...string) config.Sink {
+		return config.Sink{Type: "nats", Options: &nats.Config{SubjectPrefix: "a", Servers: servers(addresses)}}
+	}
+	brokers := func(topic string, addresses ...string) config.Sink {
+		return config.Sink{Type: "kafka", Options: &kafka.Config{Topic: topic, Servers: servers(addresses)}}
 	}
 	output := config.Sink{Type: "stdout"}
 	for name, tt := range map[string]struct {

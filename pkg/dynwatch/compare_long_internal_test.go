@@ -81,7 +81,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target 
 	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	var err error
-	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil)
+	of.Discovery.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

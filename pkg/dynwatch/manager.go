@@ -195,7 +195,7 @@ func (m *Manager) begin(p *expansion) (begun int) {
 	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
 		s := p.targets[name]
 		if r, ok := m.running[name]; ok {
-			r.target.Reshape(s.Shown(), m.redactor)
+			r.target.Writer.Reshape(s.Shown(), m.redactor)
 			continue
 		}
 		m.running[name] = m.start(s, p.later[name], p.found[name])
@@ -241,7 +241,7 @@ func (m *Manager) end(match func(*running) bool) int {
 func (m *Manager) start(s target.Spec, later bool, found *catalog.Resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: m.newTarget(s), cancel: cancel, done: make(chan struct{})}
-	r.target.Offered = found
+	r.target.Discovery.Offered = found
 	if later {
 		r.target.FirstOp = event.Added
 	}

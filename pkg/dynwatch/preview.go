@@ -141,14 +141,14 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	s := v.spec
 	s.LabelSelector, s.FieldSelector, s.Namespaces.Selector = "", "", ""
 	t := m.newTarget(s)
-	t.Resolved = catalog.Resolved{
+	t.Writer.Resolved = catalog.Resolved{
 		GVR:  schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Resource},
 		Kind: c.Kind, Namespaced: namespaced,
 	}
 	if s.Version == "" {
-		t.Resolved.GVR.Version = c.Version
+		t.Writer.Resolved.GVR.Version = c.Version
 	}
-	if t.Source, err = s.Source(t.Resolved, m.clients, t.Shape, t.Coverage.Filter); err != nil {
+	if t.Discovery.Source, err = s.Source(t.Writer.Resolved, m.clients, t.Writer.Shape, t.Coverage.Filter); err != nil {
 		return nil, "", err
 	}
 	object, err := rehearsed(t, c.Object)
@@ -171,7 +171,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 		err = t.Apply(ctx, watch.Modified, object)
 	}
 	if err == nil {
-		err = t.Flush(ctx)
+		err = t.Writer.Flush(ctx)
 	}
 	if err == nil && len(log.events) == 0 {
 		silence = silent(t, e, object)
@@ -221,6 +221,6 @@ func rehearsed(t *target.Target, raw []byte) (*frame.Object, error) {
 		}
 		raw = only
 	}
-	o, err := t.Source.Frames.Normalise(raw)
+	o, err := t.Discovery.Source.Frames.Normalise(raw)
 	return &o, err
 }

@@ -78,7 +78,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/restore.go",
-			old: "t.setCursor(m.RV)\n\tt.proven", new: "t.setCursor(m.RV + 200)\n\tt.proven",
+			old: "t.setCursor(m.RV)\n\tt.position.proven", new: "t.setCursor(m.RV + 200)\n\tt.position.proven",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{
@@ -98,7 +98,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "epoch-not-raised", file: "pkg/dynwatch/internal/target/rollback.go",
-			old: "t.Epoch++", new: "t.Epoch += 0",
+			old: "t.Writer.Epoch++", new: "t.Writer.Epoch += 0",
 			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
 		},
 		{
@@ -108,12 +108,12 @@ func mutants() []mutant {
 		},
 		{
 			name: "frozen-bookmarks-count", file: "pkg/dynwatch/internal/target/progress.go",
-			old: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n", new: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n\tt.bookmarked = false\n",
+			old: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n", new: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n\tt.bookmarked = false\n",
 			faults: "N22-watches-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/internal/target/follow.go",
-			old: "t.Source.Watch(ctx, t.resume(),", new: "t.Source.Watch(ctx, t.resume()+1,",
+			old: "t.Discovery.Source.Watch(ctx, t.position.resume(),", new: "t.Discovery.Source.Watch(ctx, t.position.resume()+1,",
 			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
 		},
 		{

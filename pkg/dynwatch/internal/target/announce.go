@@ -15,7 +15,7 @@ import (
 func (t *Target) knownOf(id index.ID) (decide.Known, *index.Entry) {
 	e := t.Index.Get(id.Namespace, id.Name)
 	k := t.Index.Known(e, id.UID)
-	k.Past = t.endedAt(id.Namespace, id.Name)
+	k.Past = t.position.endedAt(id.Namespace, id.Name)
 	return k, e
 }
 
@@ -35,7 +35,7 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	}
 	audited := t.lostBy(reasonAudit)
 	skipped := audited && e != nil && o.ResourceVersion <= t.Audits.began && t.mayHaveHeldBack(e, o.ResourceVersion)
-	held, err := t.Write(ctx, emit.Announcement{
+	held, err := t.Writer.Write(ctx, emit.Announcement{
 		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(),
 	})
 	switch {
@@ -53,7 +53,7 @@ func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 	if err := t.uncount(ctx, rv); err != nil {
 		return err
 	}
-	return t.WriteEnd(ctx, op, e, o, rv, replay)
+	return t.Writer.WriteEnd(ctx, op, e, o, rv, replay)
 }
 
 // noteHeldBack notes that an object existed at a revision, in a state that the change filters held
@@ -67,7 +67,7 @@ func (t *Target) noteHeldBack(e *index.Entry, rv uint64) {
 // last event, may be one that was held back.
 func (t *Target) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
 	skipped := t.Index.Skipped(e)
-	return t.heldBack && e.Epoch == t.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.Cursor)
+	return t.heldBack && e.Epoch == t.Writer.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.position.rv)
 }
 
 // longAppend is how long an append may take without a backlog of the watch to be expected.

@@ -62,19 +62,19 @@ func (t *Target) beginAudit(ctx context.Context) {
 	if !asked && (a.due.IsZero() || time.Now().Before(a.due)) || a.running != nil || t.resnapshot != nil {
 		return
 	}
-	if t.Cursor < a.head {
-		t.progress.Expect(t.Cursor, a.head)
+	if t.position.rv < a.head {
+		t.progress.Expect(t.position.rv, a.head)
 		return
 	}
 	if t.Timing.AuditEvery > 0 {
 		a.due = time.Now().Add(t.Timing.AuditEvery*3/4 + rand.N(t.Timing.AuditEvery/2+1)) //nolint:gosec // jitter
 	}
 	t.sweeps++
-	a.running = &auditRun{number: t.sweeps, position: t.resume(), ended: maps.Clone(t.ended)}
+	a.running = &auditRun{number: t.sweeps, position: t.position.resume(), ended: maps.Clone(t.position.ended)}
 	if !asked || a.head != 0 {
-		a.running.at = t.resume()
+		a.running.at = t.position.resume()
 	}
-	a.running.start(ctx, t.Source)
+	a.running.start(ctx, t.Discovery.Source)
 }
 
 // concludeAudit ends the audit that is under way once its list is complete. It returns a loss if that has shown a
@@ -92,18 +92,18 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 		t.Audits.head = a.at
 		return nil
 	case listwatch.Expired(a.err) && t.Audits.head == 0: // nothing has come since etcd has compacted the position
-		if t.Audits.head, a.err = t.Source.Revision(ctx); a.err == nil {
+		if t.Audits.head, a.err = t.Discovery.Source.Revision(ctx); a.err == nil {
 			t.stopAudit()
 			t.Audits.due = time.Now()
 			return nil
 		}
 	case a.err == nil && a.differing > 0:
 		t.stopAudit()
-		return lossError{&loss{reason: reasonAudit, from: t.clean, audited: AuditResult{Revision: a.at, Objects: a.objects}}}
+		return lossError{&loss{reason: reasonAudit, from: t.position.clean, audited: AuditResult{Revision: a.at, Objects: a.objects}}}
 	}
 	t.stopAudit()
 	if a.err == nil {
-		t.clean = max(t.clean, min(a.at, t.resume()))
+		t.position.clean = max(t.position.clean, min(a.at, t.position.resume()))
 	}
 	t.auditDone(AuditResult{Revision: a.at, Objects: a.objects, Err: a.err})
 	return nil
@@ -112,7 +112,7 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 // compareAudited compares what an audit has found once more. An error ends the audit without an outcome, unless
 // something was announced.
 func (t *Target) compareAudited(ctx context.Context, l *loss) (state, error) {
-	next, err := t.recoverAt(ctx, l, t.Cursor)
+	next, err := t.recoverAt(ctx, l, t.position.rv)
 	switch {
 	case isLoss(err): // a rollback
 		t.divergence(l, 1)

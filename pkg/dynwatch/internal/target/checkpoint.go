@@ -100,7 +100,7 @@ const lastMarkTimeout = time.Second
 func (t *Target) markNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.markOfNow()
-	if t.loss() != nil || t.Pending() || now == t.marked || !t.restored() {
+	if t.loss() != nil || t.Writer.Pending() || now == t.marked || !t.restored() {
 		return nil
 	}
 	return t.keepMark(ctx, now)
@@ -110,7 +110,7 @@ func (t *Target) markNow(ctx context.Context) error {
 // it. Otherwise the events of a process that dies meanwhile would look complete. The checkpoint
 // counts the objects of the index, so their events are appended first.
 func (t *Target) markLost(ctx context.Context) error {
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
 	l, now := t.loss(), t.markOfNow()
@@ -129,7 +129,7 @@ func (t *Target) markLost(ctx context.Context) error {
 // covers: servers without etcd send such deletions. A restart counts later ones only, and would
 // miss the object.
 func (t *Target) uncount(ctx context.Context, rv uint64) error {
-	if t.marked.Objects == 0 || rv > t.marked.RV || t.Epoch > t.marked.Epoch {
+	if t.marked.Objects == 0 || rv > t.marked.RV || t.Writer.Epoch > t.marked.Epoch {
 		return nil
 	}
 	m := t.marked
@@ -165,5 +165,5 @@ func (t *Target) beginRecovery(reason string) recovering {
 	t.Logger.Info("reconciling the journal from a list", "reason", reason)
 	t.FirstOp = event.Added
 	t.Status.Synced.Store(true)
-	return recovering{&loss{reason: reason, from: t.Cursor}}
+	return recovering{&loss{reason: reason, from: t.position.rv}}
 }

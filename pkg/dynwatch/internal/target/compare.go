@@ -19,7 +19,7 @@ const BodiesByName = 100
 // differences does a sweep with metadata only. It returns the list's revision. What the list lacks
 // is confirmed.
 func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
-	rv, err = t.Source.ListMetadata(ctx, &listwatch.Listing{At: s.At, Brief: s.Brief}, func(m listwatch.Listed) error {
+	rv, err = t.Discovery.Source.ListMetadata(ctx, &listwatch.Listing{At: s.At, Brief: s.Brief}, func(m listwatch.Listed) error {
 		t.Status.Progressed()
 		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
 		if err := t.noteListed(ctx, &s.against, k, m); err != nil {
@@ -52,7 +52,7 @@ func (t *Target) fetch(ctx context.Context, s *Pass, differing []listwatch.Liste
 		return err
 	}
 	for _, d := range differing {
-		o, ok, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, s.At)
+		o, ok, err := t.Discovery.Source.MatchAt(ctx, d.Namespace, d.Name, s.At)
 		var bad *frame.Malformed
 		switch {
 		case errors.As(err, &bad):
@@ -64,14 +64,14 @@ func (t *Target) fetch(ctx context.Context, s *Pass, differing []listwatch.Liste
 			return err
 		}
 	}
-	return t.Flush(ctx)
+	return t.Writer.Flush(ctx)
 }
 
 // matchesList reports whether a list of now equals the index. The index has no state of an object that was rejected.
 func (t *Target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
 	var against recovery.Contradictions
-	rv, err = t.Source.ListMetadata(ctx, new(listwatch.Listing), func(m listwatch.Listed) error {
+	rv, err = t.Discovery.Source.ListMetadata(ctx, new(listwatch.Listing), func(m listwatch.Listed) error {
 		e := t.Index.Get(m.Namespace, m.Name)
 		k := t.Index.Known(e, m.UID)
 		against.Note(k, m)

@@ -40,14 +40,14 @@ func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64
 			return err
 		}
 	}
-	t.Source.ListElsewhere(false)
+	t.Discovery.Source.ListElsewhere(false)
 	return nil
 }
 
 // wrongList notes that a list at revision rv lacks an object that etcd has. The next list goes over
 // a new connection, which may reach another API server.
 func (t *Target) wrongList(namespace, name string, rv uint64) error {
-	t.Source.ListElsewhere(true)
+	t.Discovery.Source.ListElsewhere(true)
 	t.Logger.Warn("list lacks an object that etcd has; list not used",
 		"namespace", namespace, "name", name, "revision", rv,
 		"next", "the target lists over another connection; if it stays stale, restart the kube-apiserver")

@@ -23,16 +23,16 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	state := StateAfter(err, t.Status.Synced.Load())
 	switch {
 	case state == status.Waiting:
-		t.unwatched.deny()
+		t.Discovery.unwatched.deny()
 	case !errors.Is(err, listwatch.ErrEnded):
-		t.unwatched.fail()
+		t.Discovery.unwatched.fail()
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
 		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster
 	}
 	if state == status.Waiting {
 		// It may come back as another version, or of another kind.
-		t.Source = nil
+		t.Discovery.Source = nil
 	}
 	reason := err.Error()
 	if why := t.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
@@ -59,13 +59,13 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
-	case errors.Is(err, listwatch.ErrEnded) && t.progress.Head > t.Cursor && t.progress.Left(t.Timing.Reach) > 0:
+	case errors.Is(err, listwatch.ErrEnded) && t.progress.Head > t.position.rv && t.progress.Left(t.Timing.Reach) > 0:
 		d = min(d, max(t.progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
 	}
 	var wake <-chan struct{}
-	if t.Source == nil {
-		wake = t.notice.Wake
-		if soon, more := t.looks.Next(); more {
+	if t.Discovery.Source == nil {
+		wake = t.Discovery.notice.Wake
+		if soon, more := t.Discovery.looks.series.Next(); more {
 			d = min(d, soon, t.Timing.Most)
 		}
 	}
@@ -97,7 +97,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 // targets that ask together share the answer.
 func (t *Target) beginOpening(ctx context.Context) {
 	switch {
-	case t.restored() && t.Source == nil:
+	case t.restored() && t.Discovery.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
 		if t.shown == status.Live {

@@ -28,7 +28,7 @@ func (t *Target) reselect(ctx context.Context) error {
 	if len(now.Match)+len(now.Unmatch) > 0 {
 		t.abandonAudit()
 		err := t.flip(ctx, now)
-		if err = errors.Join(err, t.declareFlips(ctx), t.Flush(ctx)); err != nil {
+		if err = errors.Join(err, t.declareFlips(ctx), t.Writer.Flush(ctx)); err != nil {
 			if listwatch.Expired(err) {
 				// It was a list that took too long, and not the watch.
 				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
@@ -40,13 +40,13 @@ func (t *Target) reselect(ctx context.Context) error {
 	if c.Settle(now) {
 		t.Marks.soon()
 	}
-	return t.passed(ctx, t.resume())
+	return t.passed(ctx, t.position.resume())
 }
 
 // flip matches and unmatches namespaces. The mark says so before the first event of it.
 func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 	t.Coverage.Flipping()
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
 	if t.marked.Hash != 0 {
@@ -71,14 +71,14 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 // if there is none, since all of the target waits meanwhile.
 func (t *Target) match(ctx context.Context, name string, f selection.Flip) error {
 	c := &t.Coverage
-	at, missed := c.Start(name, f, t.Cursor)
+	at, missed := c.Start(name, f, t.position.rv)
 	switch l, leaving := c.Leaving(name); {
 	case c.Apart: // of another store
 		f.After = 0
 	case l.Broken != 0 && l.Broken < f.After: // not all has entered since the flip before
-		f.After, missed = min(l.Broken, t.Cursor), true
+		f.After, missed = min(l.Broken, t.position.rv), true
 	case leaving: // its frames have counted until now
-		f.After = min(f.After, t.Cursor)
+		f.After = min(f.After, t.position.rv)
 	}
 	c.Cover(name)
 	rv, err := t.enter(ctx, name, at, f.At)
@@ -90,10 +90,10 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 		c.Uncover(name, f, selection.Leaving{Broken: max(f.After, 1)}, entered)
 		return err
 	}
-	if missed || rv > t.Cursor {
-		t.lack(f.After, max(rv, t.Cursor))
+	if missed || rv > t.position.rv {
+		t.lack(f.After, max(rv, t.position.rv))
 	}
-	c.Began(name, rv, t.Cursor)
+	c.Began(name, rv, t.position.rv)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	l = selection.Leaving{Cause: cause, Broken: l.Broken}
 	c.Uncover(name, selection.Flip{After: cause}, l, true)
 	left := false
-	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: name, Brief: true}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
+	until, err := t.Discovery.Source.List(ctx, &listwatch.Listing{Namespace: name, Brief: true}, t.Discovery.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad == nil { // else what is known of it leaves later
 			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
@@ -126,16 +126,16 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 		return nil
 	})
 	if err != nil && left && l.Broken == 0 {
-		l.Broken = max(t.Cursor, 1) // of what has left the watch brings no change, should the namespace match for a while
+		l.Broken = max(t.position.rv, 1) // of what has left the watch brings no change, should the namespace match for a while
 	}
 	if listwatch.Unsupported(err) { // then all of it leaves once the stream has come to the present
-		until, err = t.Source.Revision(ctx)
+		until, err = t.Discovery.Source.Revision(ctx)
 	}
-	known := max(t.Cursor, t.logged, c.ListedAt(name))
+	known := max(t.position.rv, t.position.logged, c.ListedAt(name))
 	if err == nil && until < known {
 		err = fmt.Errorf("%w (list at %d)", errBehind, until) // what it lacks may have been born since
 	}
-	if err = errors.Join(err, t.Flush(ctx)); err == nil {
+	if err = errors.Join(err, t.Writer.Flush(ctx)); err == nil {
 		if l.Until = until; !c.Apart {
 			l.Until = min(until, max(cause, known)) // it may match again after that
 		}
@@ -168,5 +168,5 @@ func (t *Target) declareFlips(ctx context.Context) error {
 	t.flipGap = event.GapInfo{}
 	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered,
 		"runbook", display.GapRunbook(g.Reason))
-	return t.EmitGap(ctx, g)
+	return t.Writer.EmitGap(ctx, g)
 }

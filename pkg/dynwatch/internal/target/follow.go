@@ -27,8 +27,8 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.Cursor) || t.refusals.count > 0
-	w, err := t.Source.Watch(ctx, t.resume(), elsewhere)
+	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.position.rv) || t.refusals.count > 0
+	w, err := t.Discovery.Source.Watch(ctx, t.position.resume(), elsewhere)
 	if listwatch.Expired(err) {
 		return t.refused(err)
 	}
@@ -43,8 +43,8 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	t.Status.Watches.Add(1)
 	began := time.Now()
 	defer func() { t.Status.WatchTime.Add(int64(time.Since(began))) }()
-	t.progress.Opened(t.Cursor, t.head)
-	t.opened = t.resume()
+	t.progress.Opened(t.position.rv, t.head)
+	t.position.opened = t.position.resume()
 	if err := t.showWatch(ctx); err != nil {
 		return following{}, err
 	}
@@ -53,9 +53,9 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	}
 	err = t.endedBy(err)
 	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.progress.Stuck > 0 {
-		t.unwatched.fail() // there can be more than it has brought
+		t.Discovery.unwatched.fail() // there can be more than it has brought
 	}
-	t.unwatched.begin()
+	t.Discovery.unwatched.begin()
 	if !isLoss(err) { // else the recovery, or the next watch, answers
 		t.abandonAudit()
 	}
@@ -71,7 +71,7 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 
 // showWatch shows that the watch is open, and whether that of the Namespaces is open, too.
 func (t *Target) showWatch(ctx context.Context) error {
-	t.unwatched.end()
+	t.Discovery.unwatched.end()
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
@@ -82,9 +82,9 @@ func (t *Target) showWatch(ctx context.Context) error {
 	if err := t.Coverage.Trouble(); err != nil {
 		state, reason = status.Stale, "namespaceSelector: "+err.Error()
 	}
-	if t.progress.Reached(t.Cursor); t.progress.Stuck > 0 {
-		state, reason = status.Stale, t.progress.Reason(t.Cursor)
-	} else if state == status.Live && t.progress.Unproven(t.Cursor, t.Timing.Tick) {
+	if t.progress.Reached(t.position.rv); t.progress.Stuck > 0 {
+		state, reason = status.Stale, t.progress.Reason(t.position.rv)
+	} else if state == status.Live && t.progress.Unproven(t.position.rv, t.Timing.Tick) {
 		state, reason = status.Stale, listwatch.ErrEnded.Error()
 	}
 	t.setState(state, reason)
@@ -97,7 +97,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
-	t.ahead, t.bookmarked = 0, false
+	t.position.ahead, t.bookmarked = 0, false
 	if err := t.listAgain(ctx); err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case <-tick.C:
 			tick.Reset(kube.UntilNext(t.Timing.Tick))
 			err = t.onTick(ctx, &q)
-		case <-t.notice.Wake:
+		case <-t.Discovery.notice.Wake:
 			t.noticed()
-			t.looks.Timer.Reset(t.soon())
-		case <-t.looks.Timer.C:
+			t.Discovery.looks.Timer.Reset(t.soon())
+		case <-t.Discovery.looks.Timer.C:
 			err = t.look(ctx)
 		case reply := <-t.Audits.Requests:
 			t.Audits.waiting = append(t.Audits.waiting, reply)
@@ -236,12 +236,12 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if w.Kind == watch.Deleted {
 		t.Audits.running.end(namespace, name, rv)
 	}
-	if w.Kind == watch.Deleted && rv == t.Cursor {
+	if w.Kind == watch.Deleted && rv == t.position.rv {
 		key := "" // of no name: the watch may have to bring again what was filtered
 		if !filtered {
 			key = index.Key(namespace, name)
 		}
-		t.ended[key] = max(t.ended[key], rv)
+		t.position.ended[key] = max(t.position.ended[key], rv)
 	}
 	return nil
 }
@@ -252,9 +252,9 @@ func (t *Target) progressBy(w *frame.Watched) {
 	case !bookmark:
 		t.progress.Event()
 		t.Status.Progressed()
-	case w.ResourceVersion > t.Cursor:
+	case w.ResourceVersion > t.position.rv:
 		t.Status.Progressed()
 	default:
-		t.progress.Bookmark(t.Cursor, t.Timing.Lag)
+		t.progress.Bookmark(t.position.rv, t.Timing.Lag)
 	}
 }

@@ -23,7 +23,7 @@ func (t *Target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 	id := index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID}
 	s := decide.Seen{Kind: kindOf(typ), RV: bad.ResourceVersion, Unreadable: true}
 	k, e := t.knownOf(id)
-	return errors.Join(t.act(ctx, t.onFrame(k, s), id, e, s.RV, nil), t.Flush(ctx))
+	return errors.Join(t.act(ctx, t.onFrame(k, s), id, e, s.RV, nil), t.Writer.Flush(ctx))
 }
 
 // Apply brings one live frame through the index into the log.
@@ -39,7 +39,7 @@ func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object
 		}
 	}
 	d := t.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
-	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Flush(ctx))
+	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Writer.Flush(ctx))
 }
 
 func kindOf(typ watch.EventType) decide.Kind {
@@ -52,10 +52,10 @@ func kindOf(typ watch.EventType) decide.Kind {
 func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
 	selects := t.Spec.Selects()
 	if s.Kind == decide.Gone {
-		selects = t.Source.Resource.Loses()
+		selects = t.Discovery.Source.Resource.Loses()
 	}
-	position := t.Cursor
-	if t.ended[""] == position { // the watch brings again what was filtered out before its namespace matched
+	position := t.position.rv
+	if t.position.ended[""] == position { // the watch brings again what was filtered out before its namespace matched
 		position++
 	}
 	return decide.Decide(k, s, decide.Rules{Position: position, Selects: selects, Arrival: event.Added})
@@ -101,9 +101,9 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 // missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
 // present said that it was deleted, see endGone. A list and a gap follow, unless etcd never had the state.
 func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
-	_, there, err := t.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
+	_, there, err := t.Discovery.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
 	if there || err != nil && !listwatch.Unsupported(err) {
-		return lossError{&loss{reason: reasonExpired, from: t.resume()}}
+		return lossError{&loss{reason: reasonExpired, from: t.position.resume()}}
 	}
 	return nil
 }

@@ -25,13 +25,13 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	}
 	k, e := t.knownOf(emit.IDOf(o))
 	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
-	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.Cursor, t.ahead) {
+	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.position.rv, t.position.ahead) {
 		return false, t.gathered(ctx)
 	}
 	if err := t.Announce(ctx, d.Op, o, e, false); err != nil {
 		return false, err
 	}
-	t.ahead = o.ResourceVersion
+	t.position.ahead = o.ResourceVersion
 	return true, nil
 }
 
@@ -43,14 +43,14 @@ func (t *Target) settled() bool {
 
 // gathered appends what was gathered, and moves the cursor to it.
 func (t *Target) gathered(ctx context.Context) error {
-	if t.ahead == 0 {
+	if t.position.ahead == 0 {
 		return nil
 	}
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
-	ahead := t.ahead
-	t.ahead = 0
+	ahead := t.position.ahead
+	t.position.ahead = 0
 	t.refusals = refusals{}
 	t.progress.Event()
 	t.Status.Progressed()

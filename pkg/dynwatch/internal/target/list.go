@@ -63,10 +63,10 @@ func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint6
 	}
 	memory := frame.Memory{Most: emit.BatchBytes}
 	l.Memory = &memory
-	rv, err := t.Source.List(ctx, l, t.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
+	rv, err := t.Discovery.Source.List(ctx, l, t.Discovery.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		err := t.takeListed(ctx, s, o, bad)
-		if !t.Pending() {
+		if !t.Writer.Pending() {
 			memory.Reset() // what was listed so far is in the log
 		}
 		return err
@@ -78,7 +78,7 @@ func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint6
 		err = t.checkHistory(ctx, &s.against, rv)
 	}
 	// What was seen before a failure is announced: the next attempt builds on it.
-	return rv, errors.Join(err, t.Flush(ctx))
+	return rv, errors.Join(err, t.Writer.Flush(ctx))
 }
 
 func (t *Target) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *frame.Malformed) error {
@@ -94,7 +94,7 @@ func (t *Target) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *
 // rejectListed keeps an object that cannot be passed on. If another one had its
 // name before, that one's end comes out all the same.
 func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed) error {
-	if t.Source.Unidentified(bad) {
+	if t.Discovery.Source.Unidentified(bad) {
 		s.Unreadable = true
 	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
 		return nil
@@ -158,7 +158,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
 	case d.Op == event.Snapshot:
 		s.Repeated++
-		return t.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.first().run())) // consumers need each object, also what change filters would leave out
+		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.first().run())) // consumers need each object, also what change filters would leave out
 	case d.Compare:
 		if same, err := t.sameContent(ctx, e, o); same || err != nil {
 			return err
@@ -175,7 +175,7 @@ func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 	}
 	switch {
 	case s.Rollback:
-		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Epoch
+		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Writer.Epoch
 	case s.Namespace != "":
 		k.Past = 0 // by frames of a time in which the namespace did not match
 	case k.Object != decide.Same:
@@ -202,10 +202,10 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 
 // announceListed announces a listed object that the index does not hold.
 func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
-	op, _, err := t.ask(ctx, d, o, t.Cursor)
+	op, _, err := t.ask(ctx, d, o, t.position.rv)
 	gone := false
 	if err == nil && s.Newcomer == event.Entered {
-		at := max(t.Cursor, s.At) // the log can be ahead of the position
+		at := max(t.position.rv, s.At) // the log can be ahead of the position
 		gone, err = t.checkReturned(ctx, listwatch.ListedOf(o), at, at)
 	}
 	if gone || err != nil {
@@ -221,8 +221,8 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 // sameContent reports whether an object at the revision of the entry's last event has its content: after
 // a rollback, the same revision can be another state.
 func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
-	of := t.Event(event.Modified, t.Index.ID(e), true)
-	last, ok, err := t.Last(ctx, &of)
+	of := t.Writer.Event(event.Modified, t.Index.ID(e), true)
+	last, ok, err := t.Writer.Last(ctx, &of)
 	of.Data = event.CloseData(o.Data)
 	return ok && bytes.Equal(last.Object(), of.Object()), err
 }
@@ -230,7 +230,7 @@ func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Objec
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
 func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
-	if !s.Rollback && rv < max(t.Cursor, t.first().began()) {
+	if !s.Rollback && rv < max(t.position.rv, t.first().began()) {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
 	gone := t.absent(s, rv)
@@ -245,7 +245,7 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 			return err
 		}
 	}
-	return t.Flush(ctx)
+	return t.Writer.Flush(ctx)
 }
 
 // confirm has etcd confirm what a list at rv lacks, unless it has.
@@ -319,8 +319,8 @@ func (t *Target) mayReturn(namespace, name string) bool {
 // leftAt is the cause of the object's last event if that says that it has left the selection, 0
 // otherwise. Nothing else knows of such an object: the index holds what is selected.
 func (t *Target) leftAt(ctx context.Context, id index.ID) (cause uint64, err error) {
-	of := t.Event(event.Entered, id, true)
-	last, ok, err := t.Last(ctx, &of)
+	of := t.Writer.Event(event.Entered, id, true)
+	last, ok, err := t.Writer.Last(ctx, &of)
 	if err != nil || !ok || last.Op != event.Left {
 		return 0, err
 	}

@@ -127,7 +127,7 @@ func (t *Target) beginFirst(ctx context.Context, f *listing) error {
 	if !f.repeats() {
 		t.passRollbacks()
 	}
-	rv, err := t.Source.Revision(ctx)
+	rv, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (t *Target) openFirst(ctx context.Context, f *listing) error {
 	if f.opened {
 		return nil
 	}
-	begin := t.Record(event.Begin)
+	begin := t.Writer.Record(event.Begin)
 	last, ok, err := t.Log.Last(ctx, &begin)
 	if err != nil {
 		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
 	}
 	if !ok || last.Run != f.number {
-		if err := t.EmitBound(ctx, event.Begin, f.number, f.from, false); err != nil {
+		if err := t.Writer.EmitBound(ctx, event.Begin, f.number, f.from, false); err != nil {
 			return err
 		}
 	}
@@ -162,26 +162,26 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 		if f.restored {
 			gap.Reason = reasonRollback
 		}
-		if err := t.EmitGap(ctx, gap); err != nil {
+		if err := t.Writer.EmitGap(ctx, gap); err != nil {
 			return f, err
 		}
 	}
 	if f.repeats() {
 		gap := event.GapInfo{To: rv, Reason: f.lost, Recovered: f.recovered()}
-		if err := t.EmitGap(ctx, gap); err != nil {
+		if err := t.Writer.EmitGap(ctx, gap); err != nil {
 			return f, err
 		}
 		t.Logger.Warn("history lost; declaring a gap", "reason", f.lost, "to", rv, "recovered", gap.Recovered,
 			"runbook", display.GapRunbook(f.lost))
 	}
-	if err := t.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
+	if err := t.Writer.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
 		return f, err
 	}
 	t.setCursor(rv)
-	t.proven = 0
+	t.position.proven = 0
 	t.Coverage.Listed()
-	t.clean = rv
-	t.unwatched.fail() // until the first watch is open
+	t.position.clean = rv
+	t.Discovery.unwatched.fail() // until the first watch is open
 	t.Status.Synced.Store(true)
 	t.Status.Progressed()
 	t.resetPause()

@@ -101,7 +101,7 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	case err != nil: // if etcd has compacted the revision, another list follows
 		return err
 	case still && d.IfExists == "":
-		return t.WriteForgotten(ctx, e) // it was not the cluster that changed
+		return t.Writer.WriteForgotten(ctx, e) // it was not the cluster that changed
 	case still:
 		return t.End(ctx, d.IfExists, e, now, rv, true)
 	default:
@@ -112,7 +112,7 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 // stillThere looks an object up as it was at rv. It may be there
 // in a state that cannot be passed on, or not be read; o is nil then.
 func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	found, ok, err := t.Discovery.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
 	if errors.Is(err, listwatch.ErrOutside) {
 		return nil, t.mayExist(), nil
 	}
@@ -122,7 +122,7 @@ func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *
 // stillThereNow is stillThere for a revision that cannot be read. Where no object can be read by name, all that is
 // known is that this one is not selected.
 func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
+	found, ok, err := t.Discovery.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
 	if errors.Is(err, listwatch.ErrOutside) || t.unanswerable(err) {
 		return nil, t.mayExist(), nil
 	}
@@ -132,12 +132,12 @@ func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Ob
 // mayExist reports whether an object that the selection does not hold any more can exist: it may
 // have changed, or the selection was edited.
 func (t *Target) mayExist() bool {
-	return t.Source.Resource.Loses() || t.edited() && t.Spec.Selects()
+	return t.Discovery.Source.Resource.Loses() || t.edited() && t.Spec.Selects()
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
 func (t *Target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (there bool, err error) {
-	found, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	found, ok, err := t.Discovery.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
 	_, there, err = t.asEntry(ctx, e, found, ok, err)
 	return there, err
 }
@@ -153,18 +153,18 @@ func (t *Target) asEntry(ctx context.Context, e *index.Entry, found frame.Object
 // existedAt reports whether the object existed at a revision, outside of the selection. If etcd has
 // compacted that, it is taken for new unless the log knows it.
 func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (existed, compacted bool, err error) {
-	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, rv)
+	then, ok, err := t.Discovery.Source.ObjectAt(ctx, o.Namespace, o.Name, rv)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		return bad.UID == o.UID, false, nil // it was there, in whatever state
 	}
 	compacted = listwatch.Expired(err)
 	switch {
 	case compacted, t.unanswerable(err):
-		of := t.Event(event.Entered, emit.IDOf(o), false)
-		_, existed, err = t.Last(ctx, &of)
+		of := t.Writer.Event(event.Entered, emit.IDOf(o), false)
+		_, existed, err = t.Writer.Last(ctx, &of)
 		return existed, compacted, err
 	case errors.Is(err, listwatch.ErrOutside):
-		return t.Source.Resource.Loses(), false, nil
+		return t.Discovery.Source.Resource.Loses(), false, nil
 	}
 	return err == nil && ok && then.UID == o.UID, false, err
 }
@@ -206,7 +206,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 	case err != nil && !listwatch.Expired(err) && !t.unanswerable(err):
 		return err
 	}
-	return t.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
+	return t.Writer.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
 }
 
 // endOutside ends an object of a namespace that does not match: it left, unless it is gone at
@@ -222,7 +222,7 @@ func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint6
 		return t.End(ctx, event.Deleted, e, nil, at, true)
 	}
 	if o == nil {
-		if o, err = t.LastObject(ctx, e); err != nil {
+		if o, err = t.Writer.LastObject(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -232,8 +232,8 @@ func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint6
 // leave ends what is there and no longer covered. If the target resumed behind its
 // last event, the watch brings that again.
 func (t *Target) leave(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64, replay bool) error {
-	if e.RV > t.Cursor {
-		t.ended[index.Key(t.Index.Namespace(e), t.Index.Name(e))] = e.RV
+	if e.RV > t.position.rv {
+		t.position.ended[index.Key(t.Index.Namespace(e), t.Index.Name(e))] = e.RV
 	}
 	return t.End(ctx, event.Left, e, o, cause, replay)
 }

@@ -48,11 +48,11 @@ var errReopen = errors.New("the watch is opened again for a namespace that match
 // beginNamespaces begins with the namespaces that match now. It returns false if the Namespaces were not listed yet.
 func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, next state, err error) {
 	c := &t.Coverage
-	ahead := t.logged
-	for _, rv := range t.ended {
+	ahead := t.position.logged
+	for _, rv := range t.position.ended {
 		ahead = max(ahead, rv)
 	}
-	begun, err = c.Begin(t.Timing.Timing, t.Cursor, ahead)
+	begun, err = c.Begin(t.Timing.Timing, t.position.rv, ahead)
 	switch {
 	case err != nil:
 		return false, then, fmt.Errorf("namespaceSelector: %w", err)
@@ -60,7 +60,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 		t.setState(status.Syncing, "waiting for the first list of namespaces")
 		return false, then, nil
 	}
-	if err := c.FindStores(ctx, t.Source.Revision); err != nil {
+	if err := c.FindStores(ctx, t.Discovery.Source.Revision); err != nil {
 		return false, then, err
 	}
 	if c.Apart {
@@ -73,7 +73,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 		c.Suspect(m.Mark, t.inLog())
 		if !t.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)
-			r.lost.oldest = max(t.Cursor, ahead) // an earlier list would have older states than the log
+			r.lost.oldest = max(t.position.rv, ahead) // an earlier list would have older states than the log
 			then = r
 		}
 	}
@@ -149,5 +149,5 @@ func (t *Target) passed(ctx context.Context, rv uint64) error {
 		return nil
 	}
 	t.Marks.soon()
-	return t.Flush(ctx)
+	return t.Writer.Flush(ctx)
 }

@@ -8,9 +8,9 @@ import (
 
 // position is how far a target has come in the history of its resource.
 type position struct {
-	// Cursor is the revision up to which everything was appended; see resume. Ahead is
+	// rv is the revision up to which everything was appended; see resume. Ahead is
 	// the newest that was gathered and is not appended yet, 0 if nothing is.
-	Cursor, ahead uint64
+	rv, ahead uint64
 	// Ended are the revisions of deletions at and after the cursor, by key: see resume.
 	ended map[string]uint64
 	// Opened is the position at which the open watch began, and proven the one up to which
@@ -29,11 +29,11 @@ type position struct {
 // them, and those that were seen are remembered in ended until the next revision.
 func (p *position) resume() uint64 {
 	for _, at := range p.ended {
-		if at == p.Cursor {
-			return p.Cursor - 1
+		if at == p.rv {
+			return p.rv - 1
 		}
 	}
-	return p.Cursor
+	return p.rv
 }
 
 // forgetEnds notes that all that ended up to rv is known.
@@ -56,7 +56,7 @@ func (p *position) moveWithoutFrame(listed bool) {
 	case listed:
 		p.proven = 0
 	case p.proven == 0:
-		p.proven = p.Cursor
+		p.proven = p.rv
 	}
 }
 
@@ -70,22 +70,22 @@ func (p *position) provenSince() uint64 {
 
 // setCursor notes that everything up to rv was appended.
 func (t *Target) setCursor(rv uint64) {
-	if rv != t.Cursor {
-		maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at < rv })
+	if rv != t.position.rv {
+		maps.DeleteFunc(t.position.ended, func(_ string, at uint64) bool { return at < rv })
 		t.Marks.soon()
 	}
-	t.Cursor = rv
+	t.position.rv = rv
 	t.Status.ResourceVersion.Store(rv)
 }
 
 // moveTo moves the cursor to the revision of a frame. The frame proves the stream from where
 // its watch began.
 func (t *Target) moveTo(rv uint64) {
-	if rv <= t.Cursor {
+	if rv <= t.position.rv {
 		return
 	}
-	if t.opened <= t.proven {
-		t.proven = 0
+	if t.position.opened <= t.position.proven {
+		t.position.proven = 0
 	}
 	t.setCursor(rv)
 }

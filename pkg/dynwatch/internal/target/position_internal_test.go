@@ -10,19 +10,19 @@ import (
 // however far the position has moved without them.
 func TestUnprovenStream(t *testing.T) {
 	var p position
-	p.Cursor = 100
+	p.rv = 100
 	if got := p.provenSince(); got != 100 {
 		t.Errorf("a position that a frame brought is unproven since %d", got)
 	}
 	p.moveWithoutFrame(false)
-	p.Cursor = 200
+	p.rv = 200
 	p.moveWithoutFrame(false)
-	p.Cursor = 300
+	p.rv = 300
 	if got := p.provenSince(); got != 100 {
 		t.Errorf("moved twice without a list: unproven since %d, want 100", got)
 	}
 	p.moveWithoutFrame(true)
-	p.Cursor = 400
+	p.rv = 400
 	if got := p.provenSince(); got != 400 {
 		t.Errorf("a list has proven it: unproven since %d, want 400", got)
 	}
@@ -31,7 +31,7 @@ func TestUnprovenStream(t *testing.T) {
 // TestResume: objects of one lease are deleted at one revision. A watch that was cut among them
 // begins before them, and those that were seen are known.
 func TestResume(t *testing.T) {
-	p := position{Cursor: 100, ended: map[string]uint64{index.Key("a", "x"): 90}}
+	p := position{rv: 100, ended: map[string]uint64{index.Key("a", "x"): 90}}
 	if got := p.resume(); got != 100 {
 		t.Errorf("a watch begins at %d, want 100", got)
 	}

@@ -22,9 +22,9 @@ import (
 // if the watch must be replaced, and a loss if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
 	p := &t.progress
-	p.Tick(t.Cursor, 2*t.Timing.Tick)
+	p.Tick(t.position.rv, 2*t.Timing.Tick)
 	switch {
-	case !p.Reached(t.Cursor):
+	case !p.Reached(t.position.rv):
 		if !t.bookmarked || !p.Late() && p.Left(t.Timing.Reach) > 0 {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
@@ -39,15 +39,15 @@ func (t *Target) watchProgress(ctx context.Context) error {
 // happens in the store, or that the watch is stuck.
 func (t *Target) askHead(ctx context.Context) error {
 	p := &t.progress
-	head, err := t.Source.Revision(ctx)
+	head, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}
 	p.Asked()
-	if head < t.Cursor {
+	if head < t.position.rv {
 		return t.behindPosition(ctx) // the watch is of another history
 	}
-	switch p.Expect(t.Cursor, head); {
+	switch p.Expect(t.position.rv, head); {
 	case p.Head == 0:
 		t.Status.Progressed()
 	case p.Stuck > 0:
@@ -63,7 +63,7 @@ func (t *Target) stuck(ctx context.Context) error {
 	p.Stuck++
 	t.Status.Stuck.Add(1)
 	if p.Stuck == 1 {
-		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.Cursor, "head", p.Head,
+		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.position.rv, "head", p.Head,
 			"runbook", display.GapRunbook(reasonBehind))
 		return listwatch.ErrStuck
 	}
@@ -74,7 +74,7 @@ func (t *Target) stuck(ctx context.Context) error {
 	if same {
 		p.Lenience = min(p.Lenience+1, listwatch.MaxLenience)
 		p.Head, p.Stuck = 0, 0
-		t.Logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.Cursor, "list_resource_version", rv)
+		t.Logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.position.rv, "list_resource_version", rv)
 		return nil
 	}
 	return t.fallBehind()
@@ -86,7 +86,7 @@ func (t *Target) stuck(ctx context.Context) error {
 // list that fails proves nothing, and another one follows.
 func (t *Target) compareEnded(ctx context.Context) error {
 	p := &t.progress
-	if !p.Again(t.Cursor, t.head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
+	if !p.Again(t.position.rv, t.head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
 		return nil
 	}
 	_, same, err := t.matchesList(ctx)
@@ -96,7 +96,7 @@ func (t *Target) compareEnded(ctx context.Context) error {
 	case err != nil:
 		t.Logger.Warn("watches end, and the comparison with a list failed; opening another watch", "err", err)
 	default:
-		p.Compared(t.Cursor, same)
+		p.Compared(t.position.rv, same)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (t *Target) compareEnded(ctx context.Context) error {
 // endedBy is the error after a watch that the server has ended or refused with err: a loss, if the watch had to bring
 // what a list has shown.
 func (t *Target) endedBy(err error) error {
-	if !t.progress.EndedWithout(t.Cursor) {
+	if !t.progress.EndedWithout(t.position.rv) {
 		return err
 	}
 	t.Status.Stuck.Add(1)
@@ -113,7 +113,7 @@ func (t *Target) endedBy(err error) error {
 
 // fallBehind has a list replace what the watch does not bring.
 func (t *Target) fallBehind() error {
-	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor,
+	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.position.rv,
 		"runbook", display.GapRunbook(reasonBehind))
-	return lossError{&loss{reason: reasonBehind, from: t.provenSince()}}
+	return lossError{&loss{reason: reasonBehind, from: t.position.provenSince()}}
 }

@@ -58,7 +58,7 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	if !t.Index.Known(t.Index.Get(d.Namespace, d.Name), d.UID).Contradicts(d.RV, at) {
 		return false, nil
 	}
-	o, there, now, err := recovery.Confirm(ctx, t.Source, d, at)
+	o, there, now, err := recovery.Confirm(ctx, t.Discovery.Source, d, at)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, aske
 	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
 		return false, err
 	}
-	o, there, _, err := recovery.Confirm(ctx, t.Source, d, asked)
+	o, there, _, err := recovery.Confirm(ctx, t.Discovery.Source, d, asked)
 	if err != nil || !there || o.UID != d.UID { // the watch cache that listed it is wrong
 		return true, err
 	}
@@ -86,9 +86,9 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, aske
 // etcd was not restored, but what follows needs ids of a new epoch all the same, as consumers have seen
 // these.
 func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
-	last, same, err := t.Last(ctx, &of)
-	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != t.Epoch {
+	of := t.Writer.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
+	last, same, err := t.Writer.Last(ctx, &of)
+	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != t.Writer.Epoch {
 		return false, err
 	}
 	state := last.ResourceVersion

@@ -30,18 +30,18 @@ type quiet struct {
 func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 	switch {
 	case q.confirmed != 0:
-		t.moveWithoutFrame(q.listed)
+		t.position.moveWithoutFrame(q.listed)
 		if q.listed {
 			t.comparedAt = time.Now()
 		}
-		if q.confirmed > t.Cursor {
+		if q.confirmed > t.position.rv {
 			t.setCursor(q.confirmed)
 		}
 		t.Status.Progressed()
 		*q, t.suspect = quiet{since: time.Now()}, false
-		return t.passed(ctx, t.Cursor)
+		return t.passed(ctx, t.position.rv)
 	case t.suspect && t.rests(q):
-		q.confirmed = max(t.head, t.Cursor)
+		q.confirmed = max(t.head, t.position.rv)
 	case t.suspect:
 		rv, same, err := t.matchesList(ctx)
 		if err != nil {

@@ -29,10 +29,10 @@ func (t *Target) refused(err error) (state, error) {
 	r.count++
 	r.oldest = listwatch.OldestNamed(err)
 	if r.count == 1 {
-		t.Logger.Info("history expired; trying another connection", "resource_version", t.Cursor, "oldest", r.oldest)
+		t.Logger.Info("history expired; trying another connection", "resource_version", t.position.rv, "oldest", r.oldest)
 		return following{}, nil
 	}
-	next := recovering{&loss{reason: reasonExpired, from: t.resume(), oldest: r.oldest}}
+	next := recovering{&loss{reason: reasonExpired, from: t.position.resume(), oldest: r.oldest}}
 	if r.count > 2 {
 		return next, fmt.Errorf("resume the watch after a reconcile: %w", err)
 	}
@@ -70,7 +70,7 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 // answers reports whether the API server answers, so that what fails is not an outage.
 func (t *Target) answers(ctx context.Context, l *loss) error {
 	if l.reason == reasonRollback { // the position is of the other history
-		_, err := t.Source.Revision(ctx)
+		_, err := t.Discovery.Source.Revision(ctx)
 		return err
 	}
 	// An API server refuses a list at a revision that etcd does not have any more: without this check such a
@@ -94,7 +94,7 @@ func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 	case l.failures >= failuresOfExact:
 		at = 0
 	case l.reason == reasonAudit:
-		at = t.Cursor
+		at = t.position.rv
 	case t.refusals.count > maxRefusals: // the cache moves on too fast
 		at, l.incomplete = 0, true
 	case at < l.from: // a watch begins behind the position; a revision before it would bring nothing
@@ -134,7 +134,7 @@ func (t *Target) recoverAll(ctx context.Context, l *loss) (state, error) {
 
 // recoveredBy ends what a list at rv lacks, and with that the recovery.
 func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, err error) (state, error) {
-	if err == nil && !p.Rollback && rv < t.Cursor {
+	if err == nil && !p.Rollback && rv < t.position.rv {
 		err = t.behindPosition(ctx)
 	}
 	if err == nil {
@@ -143,7 +143,7 @@ func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, e
 	if err != nil {
 		return recovering{l}, err
 	}
-	t.forgetEnds(rv)
+	t.position.forgetEnds(rv)
 	return following{}, t.declare(ctx, l, rv)
 }
 
@@ -175,7 +175,7 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 	}
 	gap.To = max(gap.To, t.Coverage.LeavesAt()) // the list lacks what leaves, and frames bring a part only
 	if l.declares() && (!l.walks() || l.from < rv) {
-		if err := t.EmitGap(ctx, gap); err != nil {
+		if err := t.Writer.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 		t.Logger.Warn("history lost; declaring a gap", "reason", l.reason, "from", l.from, "to", rv, "recovered", gap.Recovered,
@@ -186,13 +186,13 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 	if l.reason == reasonAudit && l.found > 0 {
 		t.divergence(l, l.found)
 	}
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
 	t.setCursor(rv)
-	t.proven = 0
+	t.position.proven = 0
 	t.Coverage.Compared(rv)
-	t.clean = rv
+	t.position.clean = rv
 	t.Status.Progressed()
 	if t.refusals.count <= 2 {
 		t.resetPause()

@@ -41,7 +41,7 @@ type ResnapshotRequest struct {
 
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
-	ResnapshotRequest
+	request  ResnapshotRequest
 	objects  int // that were announced again
 	failures int
 	head     uint64 // revision that the watch has to pass before the next list
@@ -57,9 +57,9 @@ func (t *Target) resnapshots() <-chan ResnapshotRequest {
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot = &resnapshot{ResnapshotRequest: r}
+	t.resnapshot = &resnapshot{request: r}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
-	if err := t.EmitBound(ctx, event.Begin, r.Run, t.Cursor, true); err != nil {
+	if err := t.Writer.EmitBound(ctx, event.Begin, r.Run, t.position.rv, true); err != nil {
 		return err
 	}
 	return t.listAgain(ctx)
@@ -69,11 +69,11 @@ func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error
 // out. A failure touches neither the watch nor the state of the target.
 func (t *Target) listAgain(ctx context.Context) error {
 	s := t.resnapshot
-	if s == nil || t.Clients.Pace.Closed(t.Source.Resource.GVR.Group) > 0 {
+	if s == nil || t.Clients.Pace.Closed(t.Discovery.Source.Resource.GVR.Group) > 0 {
 		return nil
 	}
-	if t.Cursor < s.head {
-		t.progress.Expect(t.Cursor, s.head)
+	if t.position.rv < s.head {
+		t.progress.Expect(t.position.rv, s.head)
 		return nil
 	}
 	err := t.repeatAll(ctx, s)
@@ -81,12 +81,12 @@ func (t *Target) listAgain(ctx context.Context) error {
 	case errors.Is(err, emit.ErrLog), isLoss(err):
 		return err
 	case err == nil:
-		err = t.EmitBound(ctx, event.Synced, s.Run, t.Cursor, true)
+		err = t.Writer.EmitBound(ctx, event.Synced, s.request.Run, t.position.rv, true)
 		t.endResnapshot(nil)
 		return err
 	}
 	if listwatch.Expired(err) { // the position is one that etcd has compacted: nothing has come for long
-		s.head, _ = t.Source.Revision(ctx) // if that fails, the next list is another failure
+		s.head, _ = t.Discovery.Source.Revision(ctx) // if that fails, the next list is another failure
 	}
 	if s.failures++; s.failures >= resnapshotAttempts || listwatch.Unsupported(err) {
 		t.endResnapshot(err)
@@ -98,8 +98,8 @@ func (t *Target) listAgain(ctx context.Context) error {
 
 // repeatAll lists the objects and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
-	pass := t.NewPass(Pass{Repeat: s.Run})
-	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.Cursor, Brief: true})
+	pass := t.NewPass(Pass{Repeat: s.request.Run})
+	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.position.rv, Brief: true})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
 	}
@@ -112,7 +112,7 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	for e := range t.Index.All() {
 		// The list has it in another state, or one of its name from before, or lacks it; or its namespace leaves, and may
 		// match again before.
-		if e.Run != s.Run && (e.Sweep == pass.Number || e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
+		if e.Run != s.request.Run && (e.Sweep == pass.Number || e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
 			return errDiffers
 		}
 	}
@@ -127,9 +127,9 @@ func (t *Target) endResnapshot(err error) {
 	}
 	t.resnapshot = nil
 	if err != nil {
-		t.Logger.Warn("re-snapshot incomplete", "run", s.Run, "err", err, "next", "run `informd resnapshot` again")
+		t.Logger.Warn("re-snapshot incomplete", "run", s.request.Run, "err", err, "next", "run `informd resnapshot` again")
 	} else {
-		t.Logger.Info("re-snapshot complete", "run", s.Run, "count", s.objects)
+		t.Logger.Info("re-snapshot complete", "run", s.request.Run, "count", s.objects)
 	}
-	s.Reply <- ResnapshotResult{Revision: t.Cursor, Objects: s.objects, Err: err}
+	s.request.Reply <- ResnapshotResult{Revision: t.position.rv, Objects: s.objects, Err: err}
 }

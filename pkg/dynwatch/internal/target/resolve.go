@@ -17,6 +17,8 @@ import (
 // discovery is what a target knows of its resource: the version to watch, another one if that
 // fails, and whether the resource was removed.
 type discovery struct {
+	// Source is nil until the resource is resolved.
+	Source *listwatch.Source
 	// Notice is what the target hears when what is served may have changed, and looks are what follows.
 	notice *catalog.Notice
 	looks  looks
@@ -36,13 +38,13 @@ func newDiscovery(o *Options) discovery {
 }
 
 // unsubscribe ends the notices.
-func (t *Target) unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.notice) }
+func (t *Target) unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.Discovery.notice) }
 
 // resolve finds the resource and makes its source.
 func (t *Target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	if errors.Is(err, kube.ErrNotServed) {
-		t.unlisted = true
+		t.Discovery.unlisted = true
 		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
 			return unsure
 		}
@@ -50,11 +52,11 @@ func (t *Target) resolve(ctx context.Context) error {
 			return err
 		}
 	} else {
-		if err == nil && t.unlisted {
-			t.unlisted = false
+		if err == nil && t.Discovery.unlisted {
+			t.Discovery.unlisted = false
 			t.resetPause() // it has grown with the time in which the resource was not served
 		}
-		t.absence = catalog.Absence{}
+		t.Discovery.absence = catalog.Absence{}
 		t.Status.Gone.Store(false)
 	}
 	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)
@@ -72,7 +74,7 @@ func (t *Target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := t.Spec.Source(r, t.Clients, t.Shape, t.Coverage.Filter)
+	s, err := t.Spec.Source(r, t.Clients, t.Writer.Shape, t.Coverage.Filter)
 	if err == nil {
 		t.use(s, r)
 	}
@@ -93,8 +95,8 @@ var errMoved = errors.New("the watch moves to another version")
 
 // looks are those that follow a nudge.
 type looks struct {
-	catalog.Series
-	last time.Time
+	series catalog.Series
+	last   time.Time
 	// Timer runs while the watch is open and a look is due.
 	Timer *time.Timer
 }
@@ -108,34 +110,34 @@ func newLooks() looks {
 // noticed begins to look. A target that is watching does so once if nothing is
 // known to have changed.
 func (t *Target) noticed() {
-	changed := t.notice.Changed.Swap(false)
-	if changed || t.Source == nil {
-		t.looks.Begin(t.Timing.Lasting, t.Timing.First, 2)
+	changed := t.Discovery.notice.Changed.Swap(false)
+	if changed || t.Discovery.Source == nil {
+		t.Discovery.looks.series.Begin(t.Timing.Lasting, t.Timing.First, 2)
 	}
 }
 
 // soon is the wait before the poll that follows a notice: none, unless notices come so fast
 // that each would cost a poll.
 func (t *Target) soon() time.Duration {
-	return max(0, t.Timing.First-time.Since(t.looks.last))
+	return max(0, t.Timing.First-time.Since(t.Discovery.looks.last))
 }
 
 // look asks discovery while the watch is open. It returns errMoved if the watch
 // should end, since the resource is to be watched in another version. Nothing
 // else matters: if the resource was removed, the watch brings the deletions.
 func (t *Target) look(ctx context.Context) error {
-	if d, more := t.looks.Next(); more {
-		t.looks.Timer.Reset(d)
+	if d, more := t.Discovery.looks.series.Next(); more {
+		t.Discovery.looks.Timer.Reset(d)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	r, err := t.discover(ctx)
-	if err == nil && r == t.Resolved {
+	if err == nil && r == t.Writer.Resolved {
 		return nil
 	}
 	var s *listwatch.Source
 	if err == nil {
-		s, err = t.Spec.Source(r, t.Clients, t.Shape, t.Coverage.Filter)
+		s, err = t.Spec.Source(r, t.Clients, t.Writer.Shape, t.Coverage.Filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.
@@ -145,23 +147,23 @@ func (t *Target) look(ctx context.Context) error {
 		t.Logger.Debug("rediscovery failed", "err", err)
 		return nil
 	}
-	t.Logger.Info("watch moves to another version", "from_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
+	t.Logger.Info("watch moves to another version", "from_version", t.Writer.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
 	t.use(s, r)
 	return errMoved
 }
 
 func (t *Target) discover(ctx context.Context) (catalog.Resolved, error) {
-	if r := t.Offered; r != nil {
-		t.Offered = nil
+	if r := t.Discovery.Offered; r != nil {
+		t.Discovery.Offered = nil
 		return *r, nil
 	}
-	t.looks.last = time.Now()
+	t.Discovery.looks.last = time.Now()
 	return catalog.Resolve(ctx, t.Clients.Discovery, t.Spec.Wanted())
 }
 
 // use makes a source that of the target.
 func (t *Target) use(s *listwatch.Source, r catalog.Resolved) {
-	t.Source, t.Resolved = s, r
+	t.Discovery.Source, t.Writer.Resolved = s, r
 	s.Times = &t.Status.Lists
 	t.Status.SetResolved(r)
 }

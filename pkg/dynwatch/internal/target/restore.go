@@ -18,10 +18,10 @@ import (
 // markOfNow is the checkpoint from which a later process would continue if this one ended now.
 func (t *Target) markOfNow() checkpoint {
 	m := checkpoint{
-		RV: t.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),
-		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(),
-		Custom: t.notice.Custom.Load(),
-		Proven: t.proven, HeldBack: t.heldBack,
+		RV: t.position.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),
+		FirstOp: t.FirstOp, Epoch: t.Writer.Epoch, Selection: t.Spec.Selection(),
+		Custom: t.Discovery.notice.Custom.Load(),
+		Proven: t.position.proven, HeldBack: t.heldBack,
 	}
 	if m.Mark = t.marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -39,14 +39,14 @@ func (t *Target) markOfNow() checkpoint {
 // was marked. It returns what the target begins with.
 func (t *Target) restore(ctx context.Context) (state, error) {
 	r, err := readLog(ctx, t.Name, t.Index, t.Log.Restore)
-	t.Epoch = max(t.Epoch, r.Epoch)
+	t.Writer.Epoch = max(t.Writer.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
-		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
+		t.Writer.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
 	}
 	if err != nil {
 		return nil, err
 	}
-	shown := t.Record(event.State)
+	shown := t.Writer.Record(event.State)
 	last, _, err := t.Log.Last(ctx, &shown)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
@@ -54,8 +54,8 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 	name, _ := last.TargetState()
 	t.stateInLog = status.State(name)
 	t.Status.Objects.Store(uint64(t.Index.Len()))
-	t.Epoch = max(t.Epoch, r.mark.Epoch)
-	t.Status.Epoch.Store(t.Epoch)
+	t.Writer.Epoch = max(t.Writer.Epoch, r.mark.Epoch)
+	t.Status.Epoch.Store(t.Writer.Epoch)
 	if !r.marked && t.Index.Len() == 0 {
 		t.setCursor(r.mark.RV)
 		nothing := new(listing) // is known
@@ -112,22 +112,22 @@ func (t *Target) repeatsFor(r *restored) string {
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint, ends endings) state {
 	t.FirstOp, t.marked = m.FirstOp, m
-	t.unwatched.fail()
+	t.Discovery.unwatched.fail()
 	if m.Custom {
-		t.notice.Custom.Store(true)
+		t.Discovery.notice.Custom.Store(true)
 	}
 	t.setCursor(m.RV)
-	t.proven, t.logged = m.Proven, t.Index.NewestOf(t.Epoch)
-	t.clean, t.Audits.began = m.RV, m.RV
+	t.position.proven, t.position.logged = m.Proven, t.Index.NewestOf(t.Writer.Epoch)
+	t.position.clean, t.Audits.began = m.RV, m.RV
 	for name, e := range ends {
 		if e.after(&m) {
-			t.ended[name] = e.RV
+			t.position.ended[name] = e.RV
 		}
 	}
 	t.Status.Synced.Store(true)
 	switch {
-	case m.Epoch < t.Epoch: // found by another target that had the objects since
-		clear(t.ended) // revisions of another history
+	case m.Epoch < t.Writer.Epoch: // found by another target that had the objects since
+		clear(t.position.ended) // revisions of another history
 		return t.beginRecovery(reasonRollback)
 	case m.Selection != t.Spec.Selection():
 		return t.beginRecovery(reasonSelection)

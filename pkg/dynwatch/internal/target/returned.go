@@ -17,20 +17,20 @@ func (t *Target) meetReturned(ctx context.Context, o *frame.Object) error {
 	if t.first() == nil || t.FirstOp != event.Added {
 		return nil
 	}
-	of := t.Event(event.Deleted, emit.IDOf(o), false)
-	last, same, err := t.Last(ctx, &of)
-	if err != nil || !same || last.Op != event.Deleted || last.Epoch != t.Epoch {
+	of := t.Writer.Event(event.Deleted, emit.IDOf(o), false)
+	last, same, err := t.Writer.Last(ctx, &of)
+	if err != nil || !same || last.Op != event.Deleted || last.Epoch != t.Writer.Epoch {
 		return err
 	}
 	to := o.ResourceVersion
-	if now, err := t.Source.Revision(ctx); err == nil {
+	if now, err := t.Discovery.Source.Revision(ctx); err == nil {
 		to = max(to, now)
 	}
 	gap := event.GapInfo{From: last.ResourceVersion, To: to, Reason: reasonUnserved, Recovered: event.RecoveredState}
-	t.Epoch++
-	t.Status.Epoch.Store(t.Epoch)
+	t.Writer.Epoch++
+	t.Status.Epoch.Store(t.Writer.Epoch)
 	t.Logger.Warn("deleted objects returned; starting an epoch and a gap",
-		"namespace", o.Namespace, "name", o.Name, "epoch", t.Epoch, "from", gap.From, "to", gap.To,
+		"namespace", o.Namespace, "name", o.Name, "epoch", t.Writer.Epoch, "from", gap.From, "to", gap.To,
 		"runbook", display.GapRunbook(gap.Reason))
-	return t.EmitGap(ctx, gap)
+	return t.Writer.EmitGap(ctx, gap)
 }

@@ -17,7 +17,7 @@ var errBehind = errors.New("the API server is behind: a newer revision was annou
 // rollback. A watch from the future is not refused, it is silent, so this comes before each watch. If the new
 // history has passed the position, only another target can have found the rollback.
 func (t *Target) checkRollback(ctx context.Context) error {
-	rv, err := t.Source.Revision(ctx)
+	rv, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (t *Target) passRollbacks() { t.rollback, t.rollbacks = t.Clients.Rollbacks
 // the last call.
 func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
 	last, next := t.Clients.Rollbacks.Last()
-	found, err := t.Clients.Rollbacks.FoundAfter(ctx, t.rollback, t.Source.Revision)
+	found, err := t.Clients.Rollbacks.FoundAfter(ctx, t.rollback, t.Discovery.Source.Revision)
 	if err == nil {
 		t.rollback, t.rollbacks = last, next
 	}
@@ -77,7 +77,7 @@ func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
 // one for a rollback by mistake would compare every object and start an epoch. A
 // second connection is asked before it is believed. It returns the loss of a rollback, or another error.
 func (t *Target) behindPosition(ctx context.Context) error {
-	rv, err := t.Source.RevisionElsewhere(ctx)
+	rv, err := t.Discovery.Source.RevisionElsewhere(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (t *Target) behindPosition(ctx context.Context) error {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
-	for !t.Clients.Rollbacks.Add(t.Name, t.rollback, t.Source.Revision) {
+	for !t.Clients.Rollbacks.Add(t.Name, t.rollback, t.Discovery.Source.Revision) {
 		found, err := t.foundElsewhere(ctx)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (t *Target) behindPosition(ctx context.Context) error {
 // newestKnown is the newest revision that the store is known to have had. An API server that has lost
 // history names one that the target has not reached yet.
 func (t *Target) newestKnown() uint64 {
-	known := max(t.Cursor, t.logged, t.first().began(), t.refusals.oldest)
+	known := max(t.position.rv, t.position.logged, t.first().began(), t.refusals.oldest)
 	if l := t.loss(); l != nil {
 		known = max(known, l.oldest)
 	}
@@ -113,17 +113,17 @@ func (t *Target) newestKnown() uint64 {
 // are of two histories.
 func (t *Target) rollBack() error {
 	t.passRollbacks() // what follows is read after all of them
-	t.Epoch++
-	t.Status.Epoch.Store(t.Epoch)
-	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,
+	t.Writer.Epoch++
+	t.Status.Epoch.Store(t.Writer.Epoch)
+	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.position.rv, "epoch", t.Writer.Epoch,
 		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(reasonRollback))
-	l := &loss{reason: reasonRollback, from: t.Cursor}
+	l := &loss{reason: reasonRollback, from: t.position.rv}
 	if was := t.loss(); was != nil { // that gap is not declared yet
 		l.from, l.unreadable = was.from, was.unreadable
 	}
 	t.progress, t.refusals = listwatch.Progress{}, refusals{}
-	t.logged, t.Audits.head = 0, 0
-	clear(t.ended) // revisions of another history
+	t.position.logged, t.Audits.head = 0, 0
+	clear(t.position.ended) // revisions of another history
 	t.Coverage.Forget()
 	t.Index.ForgetSkipped()
 	return lossError{l}

@@ -125,7 +125,7 @@ func TestAfter(t *testing.T) {
 // recovery, and from the third on after a pause.
 func TestRefused(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old resource version: 5 (9)")
-	of := &Target{Options: Options{Logger: slog.New(slog.DiscardHandler)}, position: position{Cursor: 5}}
+	of := &Target{Options: Options{Logger: slog.New(slog.DiscardHandler)}, position: position{rv: 5}}
 	for i, want := range []struct {
 		state  string
 		pauses bool

@@ -44,11 +44,11 @@ func (t *Target) logState(ctx context.Context, reason string) error {
 	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
 		return nil
 	}
-	if err := t.EmitState(ctx, string(t.shown), reason, t.Cursor); err != nil {
+	if err := t.Writer.EmitState(ctx, string(t.shown), reason, t.position.rv); err != nil {
 		return err
 	}
 	t.stateInLog = t.shown
-	return t.Flush(ctx)
+	return t.Writer.Flush(ctx)
 }
 
 // setState shows a state.

@@ -43,15 +43,15 @@ type Options struct {
 }
 
 // Target is one resource, in all namespaces or in one, and the loop that keeps its events coming.
-// Status, Shape and Reshape may be used by any goroutine at any time, Resnapshots and Audits.Requests
+// Status, and the Writer's Shape and Reshape, may be used by any goroutine at any time, Resnapshots and Audits.Requests
 // while the loop runs; all else belongs to the goroutine of Run.
 type Target struct {
 	Options
-	// Writer writes index and log.
-	*emit.Writer
 	Status *status.Status
 	Index  *index.Index
-	position
+	// Writer writes index and log.
+	Writer   *emit.Writer
+	position position
 	// marked is the last checkpoint in the log.
 	marked checkpoint
 	Marks  markTimer
@@ -60,9 +60,7 @@ type Target struct {
 	// flipGap is what namespaces lack that are matched or unmatched together.
 	flipGap event.GapInfo
 
-	// Source is nil until the resource is resolved.
-	Source *listwatch.Source
-	discovery
+	Discovery discovery
 	// pause follows an error of the API server.
 	pause wait.Backoff
 	// opening ends this target's turn to open its watch, and is nil if it has none.
@@ -120,7 +118,7 @@ type Target struct {
 func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
-		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), discovery: newDiscovery(&o),
+		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
 		rejections: make(map[string]uint64),
 		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
 		Resnapshots: make(chan ResnapshotRequest), state: waiting{},
@@ -131,7 +129,7 @@ func New(o Options) *Target {
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
 	t.resetPause()
-	t.Reshape(o.Spec.Shown(), o.Redactor)
+	t.Writer.Reshape(o.Spec.Shown(), o.Redactor)
 	return t
 }
 
@@ -209,7 +207,7 @@ func (t *Target) wait(ctx context.Context, s waiting) (state, error) {
 	switch {
 	case s.then == nil:
 		s.then, err = t.restore(ctx)
-	case t.Source == nil:
+	case t.Discovery.Source == nil:
 		err = t.resolve(ctx)
 	case t.Spec.Namespaces.Selector != "" && !t.Coverage.Known:
 		s.then, err = t.awaitNamespaces(ctx, s.then)

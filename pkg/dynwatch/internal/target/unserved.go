@@ -20,12 +20,12 @@ import (
 // objects get them here, and a gap says that there can have been others. When the resource
 // returns, it is a new one. endUnserved returns the denial, with what follows from it.
 func (t *Target) endUnserved(ctx context.Context, denial error) error {
-	a := &t.absence
+	a := &t.Discovery.absence
 	known := t.Index.Len() > 0 || t.Status.Synced.Load()
 	if kube.IsUnconfirmed(denial) {
 		*a = catalog.Absence{}
 		if kube.IsOutage(denial) {
-			t.unwatched.fail()
+			t.Discovery.unwatched.fail()
 		}
 		return denial
 	}
@@ -40,19 +40,19 @@ func (t *Target) endUnserved(ctx context.Context, denial error) error {
 	}
 	if catalog.ServedOtherwise(ctx, t.Clients.Discovery, t.Spec.Wanted()) {
 		*a = catalog.Absence{}
-		t.unwatched.fail()
+		t.Discovery.unwatched.fail()
 		if t.Index.Len() == 0 {
 			t.noteGone()
 		}
 		return denial
 	}
 	began := a.Since.IsZero()
-	due, open := a.Confirm(ctx, t.Served, t.Spec.Wanted(), t.notice.Custom.Load(), denial, t.Timing.Periods)
+	due, open := a.Confirm(ctx, t.Served, t.Spec.Wanted(), t.Discovery.notice.Custom.Load(), denial, t.Timing.Periods)
 	if open != "" {
 		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.Index.Len(), open)
 	}
 	if began {
-		t.unwatched.unlisted()
+		t.Discovery.unwatched.unlisted()
 	}
 	if time.Now().Before(due) {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
@@ -70,14 +70,14 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.refusals, t.FirstOp, t.unwatched = refusals{}, event.Added, unwatched{}
-	t.absence = catalog.Absence{}
+	t.refusals, t.FirstOp, t.Discovery.unwatched = refusals{}, event.Added, unwatched{}
+	t.Discovery.absence = catalog.Absence{}
 	t.setCursor(0)
-	t.logged = 0
-	clear(t.ended)
+	t.position.logged = 0
+	clear(t.position.ended)
 	t.Coverage.Forget()
 	t.Status.Synced.Store(false)
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
 	t.noteGone()
@@ -87,21 +87,21 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 // endAll announces all known objects as deleted, and declares events that can be missing.
 // at is a revision at which they were gone, 0 if none is known.
 func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
-	lost := t.unwatched.lost()
-	if t.notice.Custom.Load() {
-		lost = t.unwatched.lostOfCustom(t.notice.Removed.Load(), t.stalled)
+	lost := t.Discovery.unwatched.lost()
+	if t.Discovery.notice.Custom.Load() {
+		lost = t.Discovery.unwatched.lostOfCustom(t.Discovery.notice.Removed.Load(), t.stalled)
 	}
 	if t.Index.Len() == 0 && t.loss() == nil && !lost {
 		return nil
 	}
-	from := t.resume()
+	from := t.position.resume()
 	switch l := t.loss(); {
 	case !t.Status.Synced.Load():
 		from = t.first().began()
 	case l != nil:
 		from = min(from, l.from)
 	}
-	last := t.Cursor
+	last := t.position.rv
 	for e := range t.Index.All() {
 		last = max(last, e.RV)
 	}
@@ -114,7 +114,7 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
 	t.Logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to,
 		"runbook", display.GapRunbook(reason))
-	return t.EmitGap(ctx, gap)
+	return t.Writer.EmitGap(ctx, gap)
 }
 
 // noteGone lets a wildcard that has made the target know that it may end.

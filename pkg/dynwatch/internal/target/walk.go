@@ -39,7 +39,7 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 			trim()
 		}
 		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.At}
-		q.Floor = max(l.from, t.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
+		q.Floor = max(l.from, t.position.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
 		if e != nil {
 			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
 		}
@@ -71,7 +71,7 @@ func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
 		return nil
 	}
 	w := &recovery.Walk{
-		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
+		Source: t.Discovery.Source, Queries: queries, Requests: t.Limits.Requests - l.requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
 		Lenient: l.failures >= failuresOfWalk,
 	}
 	began := time.Now()
@@ -105,10 +105,10 @@ func (t *Target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 		select {
 		case <-tick.C:
 			t.Status.Alive()
-			err = t.Flush(ctx)
+			err = t.Writer.Flush(ctx)
 		case f, more := <-results:
 			if !more {
-				return cmp.Or(t.Flush(ctx), w.Err)
+				return cmp.Or(t.Writer.Flush(ctx), w.Err)
 			}
 			err = t.emitResult(ctx, &f)
 		}

@@ -33,10 +33,10 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 			return err
 		}
 	}
-	audited := t.lostBy(reasonAudit)
+	audited := t.loop.lostBy(reasonAudit)
 	skipped := audited && e != nil && o.ResourceVersion <= t.Audits.began && t.mayHaveHeldBack(e, o.ResourceVersion)
 	held, err := t.Writer.Write(ctx, emit.Announcement{
-		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.first().run(), Noted: t.first().repeats(),
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: t.loop.first().run(), Noted: t.loop.first().repeats(),
 	})
 	switch {
 	case held:

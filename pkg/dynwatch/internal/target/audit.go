@@ -136,7 +136,7 @@ func (t *Target) divergence(l *loss, count int) {
 
 // diverged counts an object that is announced because of an audit.
 func (t *Target) diverged(id index.ID, rv uint64) {
-	l := t.loss()
+	l := t.loop.loss()
 	if l.found++; l.found <= auditLines {
 		t.Logger.Error("audit found a divergent object",
 			"namespace", id.Namespace, "name", id.Name, "resource_version", rv, "uid", id.UID)

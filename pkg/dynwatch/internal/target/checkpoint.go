@@ -100,7 +100,7 @@ const lastMarkTimeout = time.Second
 func (t *Target) markNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.markOfNow()
-	if t.loss() != nil || t.Writer.Pending() || now == t.marked || !t.restored() {
+	if t.loop.loss() != nil || t.Writer.Pending() || now == t.marked || !t.loop.restored() {
 		return nil
 	}
 	return t.keepMark(ctx, now)
@@ -113,7 +113,7 @@ func (t *Target) markLost(ctx context.Context) error {
 	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
-	l, now := t.loss(), t.markOfNow()
+	l, now := t.loop.loss(), t.markOfNow()
 	// That the log has lost events is said until all objects are announced again.
 	now.RV, now.Lost, now.Torn = l.from, cmp.Or(now.Lost, l.reason), l.incomplete
 	if l.reason == reasonRollback || l.reason == reasonSelection {

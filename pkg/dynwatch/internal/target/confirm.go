@@ -36,7 +36,7 @@ func (t *Target) confirmGone(ctx context.Context, gone []*index.Entry, rv uint64
 		if there && err == nil {
 			return t.wrongList(t.Index.Namespace(e), t.Index.Name(e), rv)
 		}
-		if err != nil && !t.unanswerable(err) {
+		if err != nil && !t.loop.unanswerable(err) {
 			return err
 		}
 	}

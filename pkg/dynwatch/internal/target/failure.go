@@ -97,7 +97,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 // targets that ask together share the answer.
 func (t *Target) beginOpening(ctx context.Context) {
 	switch {
-	case t.restored() && t.Discovery.Source == nil:
+	case t.loop.restored() && t.Discovery.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
 		if t.shown == status.Live {

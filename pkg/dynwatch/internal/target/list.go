@@ -120,7 +120,7 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 		return nil
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
-	if d.Replaced && t.lostBy(reasonAudit) {
+	if d.Replaced && t.loop.lostBy(reasonAudit) {
 		t.diverged(t.Index.ID(e), d.ReplacedAt)
 	}
 	_, err := t.endReplaced(ctx, d, e)
@@ -158,7 +158,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
 	case d.Op == event.Snapshot:
 		s.Repeated++
-		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.first().run())) // consumers need each object, also what change filters would leave out
+		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.loop.first().run())) // consumers need each object, also what change filters would leave out
 	case d.Compare:
 		if same, err := t.sameContent(ctx, e, o); same || err != nil {
 			return err
@@ -194,8 +194,8 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 	case e == nil:
 	case s.Repeat != 0:
 		r.Repeat = true
-	case t.first().repeats():
-		r.Repeat = e.Run != t.first().run()
+	case t.loop.first().repeats():
+		r.Repeat = e.Run != t.loop.first().run()
 	}
 	return r
 }
@@ -230,7 +230,7 @@ func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Objec
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
 func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
-	if !s.Rollback && rv < max(t.position.rv, t.first().began()) {
+	if !s.Rollback && rv < max(t.position.rv, t.loop.first().began()) {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
 	gone := t.absent(s, rv)
@@ -238,7 +238,7 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 		return err
 	}
 	for _, e := range gone {
-		if t.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+		if t.loop.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			t.diverged(t.Index.ID(e), rv)
 		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {
@@ -268,7 +268,7 @@ func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
 func (t *Target) missing(s *Pass) []*index.Entry {
 	if s.Unreadable {
 		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
-		if l := t.loss(); l != nil {
+		if l := t.loop.loss(); l != nil {
 			l.unreadable = true
 		}
 		return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
@@ -91,21 +90,6 @@ func lasts(err error) bool {
 	_, busy := kube.Throttled(err)
 	passes := busy || errors.Is(err, context.Canceled) || errors.Is(err, kube.ErrOtherCluster) || errors.Is(err, listwatch.ErrWrongList)
 	return err != nil && !passes && !isLoss(err)
-}
-
-// unanswerable reports whether a look-up by name has no answer: the API server does not support it, or such requests
-// have failed too often while it answered others.
-func (t *Target) unanswerable(err error) bool {
-	if listwatch.Unsupported(err) {
-		return true
-	}
-	failures := 0
-	if l := t.loss(); l != nil {
-		failures = l.failures
-	} else if f := t.first(); f != nil {
-		failures = f.failures
-	}
-	return failures >= failuresOfMetadata && lasts(err) && !errors.Is(err, emit.ErrLog)
 }
 
 // declares reports whether a gap follows. Nothing may be missing where an audit has only begun to compare again.

@@ -61,25 +61,13 @@ func (t *Target) endGone(ctx context.Context, d decide.Decision, id index.ID, e 
 
 // decideAbsent is what it means that a list at revision rv lacks the entry's object.
 func (t *Target) decideAbsent(e *index.Entry, rv uint64) decide.Decision {
-	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.rolledBack()}
+	k := decide.Known{Object: decide.Same, RV: e.RV, Newest: t.Index.Newest(e), Restored: t.loop.rolledBack()}
 	r := decide.Rules{Selects: t.mayExist(), Edited: t.edited()}
 	return decide.Decide(k, decide.Seen{Kind: decide.Absent, RV: rv}, r)
 }
 
-// lostBy reports whether history of a reason is being recovered.
-func (t *Target) lostBy(reason string) bool {
-	l := t.loss()
-	return l != nil && l.reason == reason
-}
-
-// rolledBack reports whether etcd was restored since the events of the index, so that all objects are compared.
-func (t *Target) rolledBack() bool {
-	f := t.first()
-	return f != nil && f.restored || t.lostBy(reasonRollback)
-}
-
 // edited reports whether all objects are compared because the selectors of the config were edited.
-func (t *Target) edited() bool { return t.lostBy(reasonSelection) && !t.Coverage.Outdated() }
+func (t *Target) edited() bool { return t.loop.lostBy(reasonSelection) && !t.Coverage.Outdated() }
 
 // endAbsent emits the end of an object that a list at rv did not hold.
 func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
@@ -94,7 +82,7 @@ func (t *Target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	}
 	t.Status.Alive() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
-	if t.unanswerable(err) || d.IfExists == "" && listwatch.Expired(err) {
+	if t.loop.unanswerable(err) || d.IfExists == "" && listwatch.Expired(err) {
 		now, still, err = t.stillThereNow(ctx, e)
 	}
 	switch {
@@ -123,7 +111,7 @@ func (t *Target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *
 // known is that this one is not selected.
 func (t *Target) stillThereNow(ctx context.Context, e *index.Entry) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.Discovery.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
-	if errors.Is(err, listwatch.ErrOutside) || t.unanswerable(err) {
+	if errors.Is(err, listwatch.ErrOutside) || t.loop.unanswerable(err) {
 		return nil, t.mayExist(), nil
 	}
 	return t.asEntry(ctx, e, found, ok, err)
@@ -159,7 +147,7 @@ func (t *Target) existedAt(ctx context.Context, o *frame.Object, rv uint64) (exi
 	}
 	compacted = listwatch.Expired(err)
 	switch {
-	case compacted, t.unanswerable(err):
+	case compacted, t.loop.unanswerable(err):
 		of := t.Writer.Event(event.Entered, emit.IDOf(o), false)
 		_, existed, err = t.Writer.Last(ctx, &of)
 		return existed, compacted, err
@@ -193,7 +181,7 @@ func (t *Target) ask(ctx context.Context, d decide.Decision, o *frame.Object, be
 
 // endUncovered ends what a list at rv cannot hold because its namespace does not match.
 func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
-	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves && !t.rolledBack() {
+	if _, leaves := t.Coverage.Leaving(t.Index.Namespace(e)); leaves && !t.loop.rolledBack() {
 		return nil // once the watch has brought what came before, which it does not after a rollback
 	}
 	if !t.edited() {
@@ -203,7 +191,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 	switch {
 	case err == nil && !there:
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
-	case err != nil && !listwatch.Expired(err) && !t.unanswerable(err):
+	case err != nil && !listwatch.Expired(err) && !t.loop.unanswerable(err):
 		return err
 	}
 	return t.Writer.WriteForgotten(ctx, e) // the cluster has not changed, or its state is unknown
@@ -214,7 +202,7 @@ func (t *Target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 func (t *Target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
-	case listwatch.Expired(err), t.unanswerable(err):
+	case listwatch.Expired(err), t.loop.unanswerable(err):
 		o = nil // nothing says that it is gone
 	case err != nil:
 		return err

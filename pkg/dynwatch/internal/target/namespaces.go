@@ -71,7 +71,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	// An edit of the selector compares all objects anyway.
 	if m := &t.marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
 		c.Suspect(m.Mark, t.inLog())
-		if !t.lostBy(reasonRollback) {
+		if !t.loop.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)
 			r.lost.oldest = max(t.position.rv, ahead) // an earlier list would have older states than the log
 			then = r

@@ -101,7 +101,7 @@ func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (b
 // noteListed keeps a listed object that may prove a rollback.
 func (t *Target) noteListed(ctx context.Context, c *recovery.Contradictions, k decide.Known, d listwatch.Listed) error {
 	c.Note(k, d)
-	if l := t.loss(); k.Object != decide.Unknown || l == nil || !l.walks() && l.reason != reasonAudit {
+	if l := t.loop.loss(); k.Object != decide.Unknown || l == nil || !l.walks() && l.reason != reasonAudit {
 		return nil
 	}
 	later, err := t.sawLater(ctx, d, math.MaxUint64)

@@ -158,7 +158,7 @@ func (t *Target) Compare(ctx context.Context, s *Pass) (uint64, error) {
 	if err := t.walk(ctx, t.queries(s, differing)); err != nil {
 		return rv, err
 	}
-	if t.loss() != nil { // what is fetched may hide revisions
+	if t.loop.loss() != nil { // what is fetched may hide revisions
 		if err := t.markLost(ctx); err != nil {
 			return rv, err
 		}

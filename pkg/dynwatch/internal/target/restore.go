@@ -18,7 +18,7 @@ import (
 // markOfNow is the checkpoint from which a later process would continue if this one ended now.
 func (t *Target) markOfNow() checkpoint {
 	m := checkpoint{
-		RV: t.position.resume(), Synced: t.Status.Synced.Load(), Began: t.first().began(), Run: t.first().run(), Objects: t.Index.Len(),
+		RV: t.position.resume(), Synced: t.Status.Synced.Load(), Began: t.loop.first().began(), Run: t.loop.first().run(), Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Writer.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.Discovery.notice.Custom.Load(),
 		Proven: t.position.proven, HeldBack: t.heldBack,
@@ -26,7 +26,7 @@ func (t *Target) markOfNow() checkpoint {
 	if m.Mark = t.marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
-	if f := t.first(); f != nil {
+	if f := t.loop.first(); f != nil {
 		m.Lost = f.lost
 	}
 	if t.Spec.Namespaces.Selector != "" && m.Hash == 0 {

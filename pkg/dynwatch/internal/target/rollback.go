@@ -52,7 +52,7 @@ func (t *Target) followRollback(ctx context.Context) error {
 // keepRollbacks keeps that, at the end of the target, for the one that follows it with
 // the same checkpoint. One that was not through with a reconcile considers them again.
 func (t *Target) keepRollbacks() {
-	if t.loss() == nil && !t.rolledBack() {
+	if t.loop.loss() == nil && !t.loop.rolledBack() {
 		t.Clients.Rollbacks.Keep(t.Name, t.rollback)
 	}
 }
@@ -102,8 +102,8 @@ func (t *Target) behindPosition(ctx context.Context) error {
 // newestKnown is the newest revision that the store is known to have had. An API server that has lost
 // history names one that the target has not reached yet.
 func (t *Target) newestKnown() uint64 {
-	known := max(t.position.rv, t.position.logged, t.first().began(), t.refusals.oldest)
-	if l := t.loss(); l != nil {
+	known := max(t.position.rv, t.position.logged, t.loop.first().began(), t.refusals.oldest)
+	if l := t.loop.loss(); l != nil {
 		known = max(known, l.oldest)
 	}
 	return known
@@ -118,7 +118,7 @@ func (t *Target) rollBack() error {
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.position.rv, "epoch", t.Writer.Epoch,
 		"next", "if no administrator restored etcd, check its members", "runbook", display.GapRunbook(reasonRollback))
 	l := &loss{reason: reasonRollback, from: t.position.rv}
-	if was := t.loss(); was != nil { // that gap is not declared yet
+	if was := t.loop.loss(); was != nil { // that gap is not declared yet
 		l.from, l.unreadable = was.from, was.unreadable
 	}
 	t.progress, t.refusals = listwatch.Progress{}, refusals{}

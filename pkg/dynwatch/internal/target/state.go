@@ -7,6 +7,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // state is what a target does: waiting, listing, following, recovering or stopped. What it knows only while it
@@ -88,15 +89,18 @@ func after(s state, err error) state {
 // unserved reports whether the API server does not serve the resource.
 func unserved(err error) bool { return errors.Is(err, kube.ErrNotServed) || apierrors.IsNotFound(err) }
 
+// loop is what a target does, and with that what it knows only while it does so.
+type loop struct{ state state }
+
 // first is the first list, nil while there is none to be read.
-func (t *Target) first() *listing {
-	l, _ := t.state.below().(*listing)
+func (lp *loop) first() *listing {
+	l, _ := lp.state.below().(*listing)
 	return l
 }
 
 // loss is the history that is being recovered, nil if there is none.
-func (t *Target) loss() *loss {
-	s, recovers := t.state.below().(recovering)
+func (lp *loop) loss() *loss {
+	s, recovers := lp.state.below().(recovering)
 	if !recovers {
 		return nil
 	}
@@ -104,4 +108,31 @@ func (t *Target) loss() *loss {
 }
 
 // restored reports whether it is known what the log has.
-func (t *Target) restored() bool { return t.state.below() != nil }
+func (lp *loop) restored() bool { return lp.state.below() != nil }
+
+// lostBy reports whether history of a reason is being recovered.
+func (lp *loop) lostBy(reason string) bool {
+	l := lp.loss()
+	return l != nil && l.reason == reason
+}
+
+// rolledBack reports whether etcd was restored since the events of the index, so that all objects are compared.
+func (lp *loop) rolledBack() bool {
+	f := lp.first()
+	return f != nil && f.restored || lp.lostBy(reasonRollback)
+}
+
+// unanswerable reports whether a look-up by name has no answer: the API server does not support it, or such requests
+// have failed too often while it answered others.
+func (lp *loop) unanswerable(err error) bool {
+	if listwatch.Unsupported(err) {
+		return true
+	}
+	failures := 0
+	if l := lp.loss(); l != nil {
+		failures = l.failures
+	} else if f := lp.first(); f != nil {
+		failures = f.failures
+	}
+	return failures >= failuresOfMetadata && lasts(err) && !errors.Is(err, emit.ErrLog)
+}

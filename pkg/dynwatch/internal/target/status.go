@@ -39,7 +39,7 @@ func StateAfter(err error, synced bool) status.State {
 // nothing the target is live as it was.
 func (t *Target) logState(ctx context.Context, reason string) error {
 	switch {
-	case !t.restored(), t.stateInLog == t.shown, t.shown == status.Syncing:
+	case !t.loop.restored(), t.stateInLog == t.shown, t.shown == status.Syncing:
 		return nil
 	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
 		return nil

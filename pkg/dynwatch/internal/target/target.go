@@ -66,8 +66,7 @@ type Target struct {
 	// opening ends this target's turn to open its watch, and is nil if it has none.
 	opening func()
 
-	// state is what the loop does.
-	state    state
+	loop     loop
 	refusals refusals
 	// FirstOp is the operation of objects in the first list: they existed when
 	// informd first asked for them, or the resource came later. Empty until it asked.
@@ -121,7 +120,7 @@ func New(o Options) *Target {
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
 		rejections: make(map[string]uint64),
 		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
-		Resnapshots: make(chan ResnapshotRequest), state: waiting{},
+		Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
 	}
 	t.Writer = emit.New(emit.Options{
 		Append: t.append, Forget: t.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
@@ -167,12 +166,12 @@ func (t *Target) advance(ctx context.Context) error {
 	if ctx.Err() != nil {
 		err = errEnd
 	}
-	was := t.state.below()
-	t.state = after(next, err)
-	if _, stops := t.state.(stopped); stops {
+	was := t.loop.state.below()
+	t.loop.state = after(next, err)
+	if _, stops := t.loop.state.(stopped); stops {
 		return err
 	}
-	if was != nil && was != t.state.below() {
+	if was != nil && was != t.loop.state.below() {
 		if err := t.markNow(ctx); err != nil {
 			return err
 		}
@@ -187,7 +186,7 @@ func (t *Target) advance(ctx context.Context) error {
 // one that [after] begins with.
 func (t *Target) step(ctx context.Context) (state, error) {
 	t.Status.Alive()
-	switch s := t.state.(type) {
+	switch s := t.loop.state.(type) {
 	case waiting:
 		return t.wait(ctx, s)
 	case *listing:

@@ -91,13 +91,13 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 	if t.Discovery.notice.Custom.Load() {
 		lost = t.Discovery.unwatched.lostOfCustom(t.Discovery.notice.Removed.Load(), t.stalled)
 	}
-	if t.Index.Len() == 0 && t.loss() == nil && !lost {
+	if t.Index.Len() == 0 && t.loop.loss() == nil && !lost {
 		return nil
 	}
 	from := t.position.resume()
-	switch l := t.loss(); {
+	switch l := t.loop.loss(); {
 	case !t.Status.Synced.Load():
-		from = t.first().began()
+		from = t.loop.first().began()
 	case l != nil:
 		from = min(from, l.from)
 	}

@@ -22,7 +22,7 @@ import (
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
 func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query {
-	l := t.loss()
+	l := t.loop.loss()
 	if l == nil || !l.walks() || t.refusals.count > maxRefusals {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 // walk emits the history of every name, but for the listed states, as far as the
 // budget and etcd reach.
 func (t *Target) walk(ctx context.Context, queries []recovery.Query) error {
-	l := t.loss()
+	l := t.loop.loss()
 	if l != nil && t.Spec.Selects() {
 		l.incomplete = true // what came into the selection and left again is in no list
 	}
@@ -124,7 +124,7 @@ func (t *Target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 // emitResult emits one result.
 func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 	t.Status.Progressed()
-	if l := t.loss(); f.Torn && !l.incomplete {
+	if l := t.loop.loss(); f.Torn && !l.incomplete {
 		l.incomplete = true
 		if err := t.markLost(ctx); err != nil {
 			return err

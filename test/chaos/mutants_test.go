@@ -78,7 +78,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/restore.go",
-			old: "t.setCursor(m.RV)\n\tt.position.proven", new: "t.setCursor(m.RV + 200)\n\tt.position.proven",
+			old: "t.position.set(m.RV)\n\tt.position.proven", new: "t.position.set(m.RV + 200)\n\tt.position.proven",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{

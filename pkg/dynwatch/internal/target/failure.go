@@ -15,7 +15,7 @@ import (
 // fail shows what an error means for the target and pauses. Its own error is that of
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
-	t.endOpening()
+	t.opening.end()
 	t.answerAudits(AuditResult{Err: ErrAbandoned})
 	if !errors.Is(err, kube.ErrNotServed) {
 		t.Status.Failures.Add(1)
@@ -52,7 +52,7 @@ func (t *Target) fail(ctx context.Context, err error) error {
 
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *Target) rest(ctx context.Context, err error, state status.State) {
-	d := t.pause.Step()
+	d := t.pause.backoff.Step()
 	wakes := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Served.Watching()
 	switch {
 	case wakes:
@@ -98,7 +98,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 func (t *Target) beginOpening(ctx context.Context) {
 	switch {
 	case t.loop.restored() && t.Discovery.Source == nil:
-		t.endOpening()
+		t.opening.end()
 	case t.opening == nil:
 		if t.shown == status.Live {
 			t.Status.Set(status.Stale, "waiting to open the watch")
@@ -107,10 +107,13 @@ func (t *Target) beginOpening(ctx context.Context) {
 	}
 }
 
-// endOpening gives the turn back, if there is one.
-func (t *Target) endOpening() {
-	if t.opening != nil {
-		t.opening()
-		t.opening = nil
+// opening ends a target's turn to open its watch; nil if it has none.
+type opening func()
+
+// end gives the turn back, if there is one.
+func (o *opening) end() {
+	if *o != nil {
+		(*o)()
+		*o = nil
 	}
 }

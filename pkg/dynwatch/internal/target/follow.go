@@ -72,7 +72,7 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 // showWatch shows that the watch is open, and whether that of the Namespaces is open, too.
 func (t *Target) showWatch(ctx context.Context) error {
 	t.Discovery.unwatched.end()
-	t.endOpening()
+	t.opening.end()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
 	if t.refusals.count == 0 {
@@ -210,7 +210,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		return err
 	}
 	t.progressBy(w)
-	t.resetPause()
+	t.pause.reset()
 	t.refusals = refusals{} // another API server may still have had the history
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	if w.Err != nil {
@@ -232,7 +232,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 		}
 	}
 	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
-	t.moveTo(rv)
+	t.position.moveTo(rv)
 	if w.Kind == watch.Deleted {
 		t.Audits.running.end(namespace, name, rv)
 	}

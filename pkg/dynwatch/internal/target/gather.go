@@ -54,7 +54,7 @@ func (t *Target) gathered(ctx context.Context) error {
 	t.refusals = refusals{}
 	t.progress.Event()
 	t.Status.Progressed()
-	t.resetPause()
-	t.moveTo(ahead)
+	t.pause.reset()
+	t.position.moveTo(ahead)
 	return nil
 }

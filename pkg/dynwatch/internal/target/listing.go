@@ -177,13 +177,13 @@ func (t *Target) complete(ctx context.Context, f *listing, rv uint64) (state, er
 	if err := t.Writer.EmitBound(ctx, event.Synced, f.number, rv, false); err != nil {
 		return f, err
 	}
-	t.setCursor(rv)
+	t.position.set(rv)
 	t.position.proven = 0
 	t.Coverage.Listed()
 	t.position.clean = rv
 	t.Discovery.unwatched.fail() // until the first watch is open
 	t.Status.Synced.Store(true)
 	t.Status.Progressed()
-	t.resetPause()
+	t.pause.reset()
 	return following{}, nil
 }

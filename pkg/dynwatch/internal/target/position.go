@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
 // position is how far a target has come in the history of its resource.
@@ -21,6 +22,9 @@ type position struct {
 	// Clean is the newest revision at which the index was equal to the list of an API
 	// server, or where the target began.
 	clean uint64
+
+	marks  *markTimer
+	status *status.Status
 }
 
 // resume is the revision to watch from. Revisions are not unique to an object:
@@ -68,24 +72,24 @@ func (p *position) provenSince() uint64 {
 	return min(p.proven, p.resume())
 }
 
-// setCursor notes that everything up to rv was appended.
-func (t *Target) setCursor(rv uint64) {
-	if rv != t.position.rv {
-		maps.DeleteFunc(t.position.ended, func(_ string, at uint64) bool { return at < rv })
-		t.Marks.soon()
+// set notes that everything up to rv was appended.
+func (p *position) set(rv uint64) {
+	if rv != p.rv {
+		maps.DeleteFunc(p.ended, func(_ string, at uint64) bool { return at < rv })
+		p.marks.soon()
 	}
-	t.position.rv = rv
-	t.Status.ResourceVersion.Store(rv)
+	p.rv = rv
+	p.status.ResourceVersion.Store(rv)
 }
 
 // moveTo moves the cursor to the revision of a frame. The frame proves the stream from where
 // its watch began.
-func (t *Target) moveTo(rv uint64) {
-	if rv <= t.position.rv {
+func (p *position) moveTo(rv uint64) {
+	if rv <= p.rv {
 		return
 	}
-	if t.position.opened <= t.position.proven {
-		t.position.proven = 0
+	if p.opened <= p.proven {
+		p.proven = 0
 	}
-	t.setCursor(rv)
+	p.set(rv)
 }

@@ -35,7 +35,7 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 			t.comparedAt = time.Now()
 		}
 		if q.confirmed > t.position.rv {
-			t.setCursor(q.confirmed)
+			t.position.set(q.confirmed)
 		}
 		t.Status.Progressed()
 		*q, t.suspect = quiet{since: time.Now()}, false

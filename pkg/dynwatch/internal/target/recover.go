@@ -189,13 +189,13 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
-	t.setCursor(rv)
+	t.position.set(rv)
 	t.position.proven = 0
 	t.Coverage.Compared(rv)
 	t.position.clean = rv
 	t.Status.Progressed()
 	if t.refusals.count <= 2 {
-		t.resetPause()
+		t.pause.reset()
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (t *Target) resolve(ctx context.Context) error {
 	} else {
 		if err == nil && t.Discovery.unlisted {
 			t.Discovery.unlisted = false
-			t.resetPause() // it has grown with the time in which the resource was not served
+			t.pause.reset() // it has grown with the time in which the resource was not served
 		}
 		t.Discovery.absence = catalog.Absence{}
 		t.Status.Gone.Store(false)

@@ -57,7 +57,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 	t.Writer.Epoch = max(t.Writer.Epoch, r.mark.Epoch)
 	t.Status.Epoch.Store(t.Writer.Epoch)
 	if !r.marked && t.Index.Len() == 0 {
-		t.setCursor(r.mark.RV)
+		t.position.set(r.mark.RV)
 		nothing := new(listing) // is known
 		if r.Lost {
 			nothing.lost = reasonJournal
@@ -81,7 +81,7 @@ func (t *Target) startFrom(r *restored) state {
 		// An answer from before the cursor is of another history. The newest event of the
 		// log counts even if the mark knows a newer epoch, of which the log has lost all
 		// events. The rollback is then found again, with an epoch that was not used.
-		t.setCursor(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
+		t.position.set(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
 		return &listing{lost: lost}
 	case !m.Synced:
 		t.FirstOp, t.marked = m.FirstOp, m
@@ -116,7 +116,7 @@ func (t *Target) resumeAt(m checkpoint, ends endings) state {
 	if m.Custom {
 		t.Discovery.notice.Custom.Store(true)
 	}
-	t.setCursor(m.RV)
+	t.position.set(m.RV)
 	t.position.proven, t.position.logged = m.Proven, t.Index.NewestOf(t.Writer.Epoch)
 	t.position.clean, t.Audits.began = m.RV, m.RV
 	for name, e := range ends {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
@@ -61,10 +60,8 @@ type Target struct {
 	flipGap event.GapInfo
 
 	Discovery discovery
-	// pause follows an error of the API server.
-	pause wait.Backoff
-	// opening ends this target's turn to open its watch, and is nil if it has none.
-	opening func()
+	pause     pause
+	opening   opening
 
 	loop     loop
 	refusals refusals
@@ -117,17 +114,19 @@ type Target struct {
 func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
+		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
 		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
 		rejections: make(map[string]uint64),
 		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
 		Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
 	}
+	t.position.marks, t.position.status = &t.Marks, t.Status
 	t.Writer = emit.New(emit.Options{
 		Append: t.append, Forget: t.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
 		Cluster: o.Cluster, Target: o.Name, Namespace: o.Spec.Namespace, Index: t.Index,
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
-	t.resetPause()
+	t.pause.reset()
 	t.Writer.Reshape(o.Spec.Shown(), o.Redactor)
 	return t
 }
@@ -136,7 +135,7 @@ func New(o Options) *Target {
 func (t *Target) Run(ctx context.Context) {
 	defer t.unsubscribe()
 	defer t.Coverage.Leave()
-	defer t.endOpening()
+	defer t.opening.end()
 	var err error
 	for err == nil {
 		t.beginOpening(ctx)
@@ -223,7 +222,7 @@ func (t *Target) awaitNamespaces(ctx context.Context, then state) (state, error)
 	if begun || err != nil {
 		return then, err
 	}
-	t.endOpening()
+	t.opening.end()
 	for {
 		t.Status.Alive()
 		select {

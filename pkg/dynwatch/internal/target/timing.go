@@ -3,6 +3,8 @@ package target
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -45,10 +47,14 @@ const (
 	deniedPause = 5 * time.Minute
 )
 
-// resetPause begins again with the shortest pause.
-func (t *Target) resetPause() {
-	t.pause = kube.Backoff(t.Timing.Backoff, t.Timing.BackoffCap)
+// pause is the time between an error of the API server and the next attempt. It grows.
+type pause struct {
+	backoff        wait.Backoff
+	first, longest time.Duration
 }
+
+// reset begins again with the shortest pause.
+func (p *pause) reset() { p.backoff = kube.Backoff(p.first, p.longest) }
 
 // Limits bound what is spent on one gap of one target.
 type Limits struct {

@@ -72,7 +72,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	}
 	t.refusals, t.FirstOp, t.Discovery.unwatched = refusals{}, event.Added, unwatched{}
 	t.Discovery.absence = catalog.Absence{}
-	t.setCursor(0)
+	t.position.set(0)
 	t.position.logged = 0
 	clear(t.position.ended)
 	t.Coverage.Forget()

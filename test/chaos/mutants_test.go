@@ -129,7 +129,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "long-names-without-a-word", file: "pkg/dynwatch/internal/target/rejected.go",
-			old: "t.Status.Block()\n\tdefer t.Status.Unblock()\n", new: "if t != nil {\n\t\treturn nil\n\t}\n",
+			old: "r.status.Block()\n\tdefer r.status.Unblock()\n", new: "if r != nil {\n\t\treturn nil\n\t}\n",
 			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
 		},
 		{

@@ -50,7 +50,7 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 
 // End emits op, Deleted or Left, for what the index holds as e, and forgets it.
 func (t *Target) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
-	if err := t.uncount(ctx, rv); err != nil {
+	if err := t.Marks.uncount(ctx, rv, t.Writer.Epoch); err != nil {
 		return err
 	}
 	return t.Writer.WriteEnd(ctx, op, e, o, rv, replay)

@@ -106,7 +106,7 @@ func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
 		same := k.Object == decide.Same && k.Newest == d.RV
 		later := k.Newest > r.at || r.ended[index.Key(d.Namespace, d.Name)] > r.at // than the list
 		readable := d.UID != "" && d.RV != 0                                       // else the object is in the dead letters of the source
-		if !same && !later && readable && !t.isRejected(d.UID, d.RV) {
+		if !same && !later && readable && !t.rejections.has(d.UID, d.RV) {
 			r.differing++
 		}
 	}

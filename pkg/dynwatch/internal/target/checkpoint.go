@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // checkpoint is a target's note in the log of how far it has come. Its fields are a form that is in
@@ -52,44 +53,70 @@ type checkpoint struct {
 // since the last one are seen again after a crash, and known by the index.
 const markEvery = time.Second
 
-// markTimer says when a mark is due.
-type markTimer struct {
-	// C has a value when it is.
+// marks are the checkpoints of a target in the log.
+type marks struct {
+	log    journal.Log
+	target string
+	// saved is the last one.
+	saved checkpoint
+	// C has a value when the next one is due.
 	C     <-chan time.Time
 	timer *time.Timer
 	due   bool
 	last  time.Time
 }
 
-// newMarkTimer makes a timer that does not run.
-func newMarkTimer() markTimer {
+// newMarks makes marks whose timer does not run.
+func newMarks(log journal.Log, target string) marks {
 	t := time.NewTimer(markEvery)
 	t.Stop()
-	return markTimer{C: t.C, timer: t}
+	return marks{log: log, target: target, C: t.C, timer: t}
 }
 
 // Stop stops the timer: a mark is written now, or none is needed.
-func (t *markTimer) Stop() {
-	t.timer.Stop()
-	t.due = false
+func (m *marks) Stop() {
+	m.timer.Stop()
+	m.due = false
 }
-
-// kept says that a mark was written.
-func (t *markTimer) kept() { t.last = time.Now() }
 
 // soon has a mark be due, but not too often. A target without a mark for a while writes it
 // together with the others. One that writes marks all the time has a separate time, as hundreds
 // of busy ones would wait for each other's marks.
-func (t *markTimer) soon() {
-	if t.due {
+func (m *marks) soon() {
+	if m.due {
 		return
 	}
-	t.due = true
+	m.due = true
 	wait := markEvery
-	if time.Since(t.last) > 2*markEvery {
+	if time.Since(m.last) > 2*markEvery {
 		wait = kube.UntilNext(markEvery)
 	}
-	t.timer.Reset(wait)
+	m.timer.Reset(wait)
+}
+
+// uncount has the checkpoint count no objects before one ends at a revision that the checkpoint
+// covers: servers without etcd send such deletions. A restart counts later ones only, and would
+// miss the object.
+func (m *marks) uncount(ctx context.Context, rv, epoch uint64) error {
+	if m.saved.Objects == 0 || rv > m.saved.RV || epoch > m.saved.Epoch {
+		return nil
+	}
+	now := m.saved
+	now.Objects = 0
+	return m.save(ctx, now)
+}
+
+// save saves a checkpoint.
+func (m *marks) save(ctx context.Context, now checkpoint) error {
+	text, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	if err := m.log.Mark(ctx, m.target, text); err != nil {
+		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
+	}
+	m.saved, m.last = now, time.Now()
+	return nil
 }
 
 // lastMarkTimeout bounds the save of the checkpoint at the end.
@@ -100,10 +127,10 @@ const lastMarkTimeout = time.Second
 func (t *Target) markNow(ctx context.Context) error {
 	t.Marks.Stop()
 	now := t.markOfNow()
-	if t.loop.loss() != nil || t.Writer.Pending() || now == t.marked || !t.loop.restored() {
+	if t.loop.loss() != nil || t.Writer.Pending() || now == t.Marks.saved || !t.loop.restored() {
 		return nil
 	}
-	return t.keepMark(ctx, now)
+	return t.Marks.save(ctx, now)
 }
 
 // markLost notes in the checkpoint that history is being recovered, before the first event of
@@ -119,36 +146,10 @@ func (t *Target) markLost(ctx context.Context) error {
 	if l.reason == reasonRollback || l.reason == reasonSelection {
 		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV; the log forgets what is excluded
 	}
-	if now == t.marked {
+	if now == t.Marks.saved {
 		return nil
 	}
-	return t.keepMark(ctx, now)
-}
-
-// uncount has the checkpoint count no objects before one ends at a revision that the checkpoint
-// covers: servers without etcd send such deletions. A restart counts later ones only, and would
-// miss the object.
-func (t *Target) uncount(ctx context.Context, rv uint64) error {
-	if t.marked.Objects == 0 || rv > t.marked.RV || t.Writer.Epoch > t.marked.Epoch {
-		return nil
-	}
-	m := t.marked
-	m.Objects = 0
-	return t.keepMark(ctx, m)
-}
-
-// keepMark saves a checkpoint.
-func (t *Target) keepMark(ctx context.Context, now checkpoint) error {
-	text, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("encode checkpoint: %w", err)
-	}
-	if err := t.Log.Mark(ctx, t.Name, text); err != nil {
-		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
-	}
-	t.marked = now
-	t.Marks.kept()
-	return nil
+	return t.Marks.save(ctx, now)
 }
 
 // markLast is markNow at the end of the loop, whose context is over.

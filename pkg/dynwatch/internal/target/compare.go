@@ -75,7 +75,7 @@ func (t *Target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 		e := t.Index.Get(m.Namespace, m.Name)
 		k := t.Index.Known(e, m.UID)
 		against.Note(k, m)
-		rejected := t.isRejected(m.UID, m.RV)
+		rejected := t.rejections.has(m.UID, m.RV)
 		if rejected && k.Object == decide.Unknown {
 			return nil
 		}

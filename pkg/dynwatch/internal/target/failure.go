@@ -38,7 +38,7 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	if why := t.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
 		reason += "; polled every few seconds, because " + why
 	}
-	t.setState(state, reason)
+	t.shown.set(state, reason)
 	t.Status.SetError(err)
 	if state == status.Forbidden {
 		t.reviewAccess(ctx)
@@ -100,7 +100,7 @@ func (t *Target) beginOpening(ctx context.Context) {
 	case t.loop.restored() && t.Discovery.Source == nil:
 		t.opening.end()
 	case t.opening == nil:
-		if t.shown == status.Live {
+		if t.shown.state == status.Live {
 			t.Status.Set(status.Stale, "waiting to open the watch")
 		}
 		t.opening = t.Openings.Begin(ctx, t.Status.Alive, t.Timing.Tick)

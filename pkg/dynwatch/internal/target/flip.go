@@ -49,8 +49,8 @@ func (t *Target) flip(ctx context.Context, now *selection.Viewed) error {
 	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
-	if t.marked.Hash != 0 {
-		if err := t.keepMark(ctx, t.markOfNow()); err != nil {
+	if t.Marks.saved.Hash != 0 {
+		if err := t.Marks.save(ctx, t.markOfNow()); err != nil {
 			return err
 		}
 	}

@@ -87,7 +87,7 @@ func (t *Target) showWatch(ctx context.Context) error {
 	} else if state == status.Live && t.progress.Unproven(t.position.rv, t.Timing.Tick) {
 		state, reason = status.Stale, listwatch.ErrEnded.Error()
 	}
-	t.setState(state, reason)
+	t.shown.set(state, reason)
 	return t.logState(ctx, reason)
 }
 
@@ -139,7 +139,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		if err == nil {
 			err = t.betweenFrames(ctx)
 		}
-		if err == nil && t.shown != status.Live {
+		if err == nil && t.shown.state != status.Live {
 			err = t.showWatch(ctx)
 		}
 		if err != nil {

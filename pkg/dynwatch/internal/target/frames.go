@@ -17,7 +17,7 @@ import (
 // rejectFrame stores a frame that cannot be emitted. A deletion is emitted all the same if
 // its object is known: only the last state is lost.
 func (t *Target) rejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
-	if err := t.reject(ctx, bad); err != nil || bad.UID == "" {
+	if err := t.rejections.reject(ctx, bad); err != nil || bad.UID == "" {
 		return err
 	}
 	id := index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID}

@@ -101,7 +101,7 @@ func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed
 	} else if err := t.takeUnreadable(ctx, s, bad); err != nil {
 		return err
 	}
-	return t.reject(ctx, bad)
+	return t.rejections.reject(ctx, bad)
 }
 
 // takeUnreadable compares the identity of a listed object with the index.

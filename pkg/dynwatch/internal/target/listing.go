@@ -96,7 +96,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 			return f, err
 		}
 	}
-	t.setState(status.Syncing, "reading the first list") // not before: a forbidden target stays so
+	t.shown.set(status.Syncing, "reading the first list") // not before: a forbidden target stays so
 	if err := t.openFirst(ctx, f); err != nil {
 		return f, err
 	}

@@ -133,7 +133,7 @@ func (t *Target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (
 // asEntry tells an answer about an entry's name from one about the entry.
 func (t *Target) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		return nil, t.Index.IsUID(e, bad.UID), t.reject(ctx, bad)
+		return nil, t.Index.IsUID(e, bad.UID), t.rejections.reject(ctx, bad)
 	}
 	return &found, ok && t.Index.IsUID(e, found.UID), err
 }

@@ -57,7 +57,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	case err != nil:
 		return false, then, fmt.Errorf("namespaceSelector: %w", err)
 	case !begun:
-		t.setState(status.Syncing, "waiting for the first list of namespaces")
+		t.shown.set(status.Syncing, "waiting for the first list of namespaces")
 		return false, then, nil
 	}
 	if err := c.FindStores(ctx, t.Discovery.Source.Revision); err != nil {
@@ -69,7 +69,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	}
 	c.Known = true
 	// An edit of the selector compares all objects anyway.
-	if m := &t.marked; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
+	if m := &t.Marks.saved; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
 		c.Suspect(m.Mark, t.inLog())
 		if !t.loop.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)

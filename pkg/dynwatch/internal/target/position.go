@@ -23,7 +23,7 @@ type position struct {
 	// server, or where the target began.
 	clean uint64
 
-	marks  *markTimer
+	marks  *marks
 	status *status.Status
 }
 

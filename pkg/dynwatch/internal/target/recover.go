@@ -48,7 +48,7 @@ func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
 		return stay, err
 	}
 	l.incomplete = l.incomplete || t.Coverage.Leaves() // what such namespaces had is not compared any more
-	t.setState(status.Syncing, "reconciling from a list, reason: "+l.reason)
+	t.shown.set(status.Syncing, "reconciling from a list, reason: "+l.reason)
 	if l.declares() { // else Compare does, once etcd has confirmed the list
 		if err := t.markLost(ctx); err != nil {
 			return stay, err

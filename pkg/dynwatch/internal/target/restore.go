@@ -23,7 +23,7 @@ func (t *Target) markOfNow() checkpoint {
 		Custom: t.Discovery.notice.Custom.Load(),
 		Proven: t.position.proven, HeldBack: t.heldBack,
 	}
-	if m.Mark = t.marked.Mark; t.Coverage.Known {
+	if m.Mark = t.Marks.saved.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
 	if f := t.loop.first(); f != nil {
@@ -52,7 +52,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
 	name, _ := last.TargetState()
-	t.stateInLog = status.State(name)
+	t.shown.inLog = status.State(name)
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	t.Writer.Epoch = max(t.Writer.Epoch, r.mark.Epoch)
 	t.Status.Epoch.Store(t.Writer.Epoch)
@@ -84,7 +84,7 @@ func (t *Target) startFrom(r *restored) state {
 		t.position.set(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
 		return &listing{lost: lost}
 	case !m.Synced:
-		t.FirstOp, t.marked = m.FirstOp, m
+		t.FirstOp, t.Marks.saved = m.FirstOp, m
 		return &listing{from: m.Began, number: m.Run}
 	default:
 		return t.resumeAt(m, ends)
@@ -111,7 +111,7 @@ func (t *Target) repeatsFor(r *restored) string {
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint, ends endings) state {
-	t.FirstOp, t.marked = m.FirstOp, m
+	t.FirstOp, t.Marks.saved = m.FirstOp, m
 	t.Discovery.unwatched.fail()
 	if m.Custom {
 		t.Discovery.notice.Custom.Store(true)

@@ -34,30 +34,23 @@ func StateAfter(err error, synced bool) status.State {
 	}
 }
 
-// logState appends the state that is shown to the log if it differs from the last
-// one there. What lies between two states is not logged: after a restart that changes
-// nothing the target is live as it was.
-func (t *Target) logState(ctx context.Context, reason string) error {
-	switch {
-	case !t.loop.restored(), t.stateInLog == t.shown, t.shown == status.Syncing:
-		return nil
-	case t.shown == status.Stale && time.Since(t.shownSince) < t.Timing.StaleTold:
-		return nil
-	}
-	if err := t.Writer.EmitState(ctx, string(t.shown), reason, t.position.rv); err != nil {
-		return err
-	}
-	t.stateInLog = t.shown
-	return t.Writer.Flush(ctx)
+// shown is the state of a target that its status shows.
+type shown struct {
+	status *status.Status
+	logger *slog.Logger
+	// state was logged last, and since when; inLog is the last one that the log has.
+	state status.State
+	since time.Time
+	inLog status.State
 }
 
-// setState shows a state.
-func (t *Target) setState(state status.State, reason string) {
-	t.Status.Set(state, reason)
-	if t.shown == state {
+// set shows a state.
+func (s *shown) set(state status.State, reason string) {
+	s.status.Set(state, reason)
+	if s.state == state {
 		return
 	}
-	t.shown, t.shownSince = state, time.Now()
+	s.state, s.since = state, time.Now()
 	level := slog.LevelInfo
 	if state != status.Live && state != status.Syncing && state != status.Stopped {
 		level = slog.LevelWarn
@@ -69,5 +62,22 @@ func (t *Target) setState(state status.State, reason string) {
 	if state == status.Forbidden || state == status.Degraded {
 		attrs = append(attrs, slog.String("runbook", display.AlertRunbook("InformdTargetNotWatched")))
 	}
-	t.Logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
+	s.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
+}
+
+// logState appends the state that is shown to the log if it differs from the last
+// one there. What lies between two states is not logged: after a restart that changes
+// nothing the target is live as it was.
+func (t *Target) logState(ctx context.Context, reason string) error {
+	switch {
+	case !t.loop.restored(), t.shown.inLog == t.shown.state, t.shown.state == status.Syncing:
+		return nil
+	case t.shown.state == status.Stale && time.Since(t.shown.since) < t.Timing.StaleTold:
+		return nil
+	}
+	if err := t.Writer.EmitState(ctx, string(t.shown.state), reason, t.position.rv); err != nil {
+		return err
+	}
+	t.shown.inLog = t.shown.state
+	return t.Writer.Flush(ctx)
 }

@@ -51,9 +51,7 @@ type Target struct {
 	// Writer writes index and log.
 	Writer   *emit.Writer
 	position position
-	// marked is the last checkpoint in the log.
-	marked checkpoint
-	Marks  markTimer
+	Marks    marks
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
 	// flipGap is what namespaces lack that are matched or unmatched together.
@@ -70,10 +68,8 @@ type Target struct {
 	FirstOp event.Op
 	// departed are the keys of objects that had left the selection before the restart. It is nil
 	// once the watch is open: what is selected cannot change without it then.
-	departed map[string]struct{}
-	// rejections are the revisions of rejected objects, by UID, so that
-	// each list does not reject them again.
-	rejections map[string]uint64
+	departed   map[string]struct{}
+	rejections rejections
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps uint32
 	// heldBack: change filters have held back states. The log does not know which.
@@ -104,10 +100,7 @@ type Target struct {
 
 	// reviewed is when it was asked last which permissions are missing.
 	reviewed time.Time
-	// shown is the state that was logged last, since when, and stateInLog the last one that the log has.
-	shown      status.State
-	shownSince time.Time
-	stateInLog status.State
+	shown    shown
 }
 
 // New returns a target whose loop does not run yet.
@@ -115,11 +108,12 @@ func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
 		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
-		Marks: newMarkTimer(), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
-		rejections: make(map[string]uint64),
-		rollback:   o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
+		Marks: newMarks(o.Log, o.Name), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
+		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
 		Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
 	}
+	t.shown = shown{status: t.Status, logger: o.Logger}
+	t.rejections = rejections{at: make(map[string]uint64), store: o.StoreRejected, status: t.Status, logger: o.Logger}
 	t.position.marks, t.position.status = &t.Marks, t.Status
 	t.Writer = emit.New(emit.Options{
 		Append: t.append, Forget: t.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
@@ -152,7 +146,7 @@ func (t *Target) Run(ctx context.Context) {
 	}
 	t.answerAudits(AuditResult{Err: ErrAbandoned})
 	t.endResnapshot(errInterrupted)
-	t.setState(status.Stopped, reason)
+	t.shown.set(status.Stopped, reason)
 }
 
 // advance does a step, and what follows from its outcome: the next state, with a checkpoint of what was completed,

@@ -146,7 +146,7 @@ func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 		return err
 	}
 	if f.Bad != nil {
-		return t.reject(ctx, f.Bad)
+		return t.rejections.reject(ctx, f.Bad)
 	}
 	return t.emitDecided(ctx, d, e, f)
 }

@@ -83,8 +83,8 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 		case <-timer.C:
 			return
 		case <-wake:
-			t.noticed()
-			timer.Reset(t.soon())
+			t.Discovery.noticed()
+			timer.Reset(t.Discovery.soon())
 		case <-time.After(t.Timing.Tick):
 			if wakes && !t.Served.Watching() {
 				return // no notice would arrive

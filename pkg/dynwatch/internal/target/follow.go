@@ -117,7 +117,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.Coverage.Changed:
 			t.Coverage.Due = true
 			err = t.showWatch(ctx)
-		case <-t.rollbacks:
+		case <-t.rollbacks.next:
 			err = t.followRollback(ctx)
 		case <-t.Marks.C:
 			err = t.markNow(ctx)
@@ -125,8 +125,8 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			tick.Reset(kube.UntilNext(t.Timing.Tick))
 			err = t.onTick(ctx, &q)
 		case <-t.Discovery.notice.Wake:
-			t.noticed()
-			t.Discovery.looks.Timer.Reset(t.soon())
+			t.Discovery.noticed()
+			t.Discovery.looks.Timer.Reset(t.Discovery.soon())
 		case <-t.Discovery.looks.Timer.C:
 			err = t.look(ctx)
 		case reply := <-t.Audits.Requests:

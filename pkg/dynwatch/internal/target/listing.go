@@ -125,7 +125,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 // beginFirst notes a revision from before the first list.
 func (t *Target) beginFirst(ctx context.Context, f *listing) error {
 	if !f.repeats() {
-		t.passRollbacks()
+		t.rollbacks.pass()
 	}
 	rv, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {

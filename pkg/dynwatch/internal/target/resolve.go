@@ -30,19 +30,27 @@ type discovery struct {
 	unlisted bool
 	// Unwatched is what is known of the time since a watch was open last.
 	unwatched unwatched
+
+	spec    *Spec
+	served  *catalog.Watcher
+	clients *kube.Clients
+	timing  *Timing
 }
 
 // newDiscovery asks to be noticed. Unsubscribe must be called at the end.
 func newDiscovery(o *Options) discovery {
-	return discovery{notice: o.Served.Subscribe(o.Spec.GroupResource()), looks: newLooks()}
+	return discovery{
+		notice: o.Served.Subscribe(o.Spec.GroupResource()), looks: newLooks(),
+		spec: &o.Spec, served: o.Served, clients: o.Clients, timing: &o.Timing,
+	}
 }
 
 // unsubscribe ends the notices.
-func (t *Target) unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.Discovery.notice) }
+func (d *discovery) unsubscribe() { d.served.Unsubscribe(d.spec.Group, d.notice) }
 
 // resolve finds the resource and makes its source.
 func (t *Target) resolve(ctx context.Context) error {
-	r, err := t.discover(ctx)
+	r, err := t.Discovery.discover(ctx)
 	if errors.Is(err, kube.ErrNotServed) {
 		t.Discovery.unlisted = true
 		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
@@ -109,17 +117,17 @@ func newLooks() looks {
 
 // noticed begins to look. A target that is watching does so once if nothing is
 // known to have changed.
-func (t *Target) noticed() {
-	changed := t.Discovery.notice.Changed.Swap(false)
-	if changed || t.Discovery.Source == nil {
-		t.Discovery.looks.series.Begin(t.Timing.Lasting, t.Timing.First, 2)
+func (d *discovery) noticed() {
+	changed := d.notice.Changed.Swap(false)
+	if changed || d.Source == nil {
+		d.looks.series.Begin(d.timing.Lasting, d.timing.First, 2)
 	}
 }
 
 // soon is the wait before the poll that follows a notice: none, unless notices come so fast
 // that each would cost a poll.
-func (t *Target) soon() time.Duration {
-	return max(0, t.Timing.First-time.Since(t.Discovery.looks.last))
+func (d *discovery) soon() time.Duration {
+	return max(0, d.timing.First-time.Since(d.looks.last))
 }
 
 // look asks discovery while the watch is open. It returns errMoved if the watch
@@ -131,7 +139,7 @@ func (t *Target) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := t.discover(ctx)
+	r, err := t.Discovery.discover(ctx)
 	if err == nil && r == t.Writer.Resolved {
 		return nil
 	}
@@ -152,13 +160,13 @@ func (t *Target) look(ctx context.Context) error {
 	return errMoved
 }
 
-func (t *Target) discover(ctx context.Context) (catalog.Resolved, error) {
-	if r := t.Discovery.Offered; r != nil {
-		t.Discovery.Offered = nil
+func (d *discovery) discover(ctx context.Context) (catalog.Resolved, error) {
+	if r := d.Offered; r != nil {
+		d.Offered = nil
 		return *r, nil
 	}
-	t.Discovery.looks.last = time.Now()
-	return catalog.Resolve(ctx, t.Clients.Discovery, t.Spec.Wanted())
+	d.looks.last = time.Now()
+	return catalog.Resolve(ctx, d.clients.Discovery, d.spec.Wanted())
 }
 
 // use makes a source that of the target.

@@ -6,12 +6,40 @@ import (
 	"fmt"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // errBehind says that one API server knows less than the target has already seen. It lags,
 // or something between here and it answers from a cache.
 var errBehind = errors.New("the API server is behind: a newer revision was announced before")
+
+// rollbacks are those of etcd that any target has found.
+type rollbacks struct {
+	shared *kube.Rollbacks
+	target string
+	// considered is the number of the last one that was considered, and next is closed at the next one.
+	considered uint64
+	next       <-chan struct{}
+}
+
+// keep notes at the end of a target which ones it has considered, for the one that follows it with
+// the same checkpoint.
+func (r *rollbacks) keep() { r.shared.Keep(r.target, r.considered) }
+
+// pass takes all rollbacks until now as considered: nothing was announced before them.
+func (r *rollbacks) pass() { r.considered, r.next = r.shared.Last() }
+
+// foundElsewhere reports whether another target has found a rollback of the same store since
+// the last call.
+func (r *rollbacks) foundElsewhere(ctx context.Context, own kube.Head) (bool, error) {
+	last, next := r.shared.Last()
+	found, err := r.shared.FoundAfter(ctx, r.considered, own)
+	if err == nil {
+		r.considered, r.next = last, next
+	}
+	return found, err
+}
 
 // checkRollback compares the resource's newest revision with the newest known one, and returns the loss of a
 // rollback. A watch from the future is not refused, it is silent, so this comes before each watch. If the new
@@ -24,7 +52,7 @@ func (t *Target) checkRollback(ctx context.Context) error {
 	if rv < t.newestKnown() {
 		return t.behindPosition(ctx)
 	}
-	found, err := t.foundElsewhere(ctx)
+	found, err := t.rollbacks.foundElsewhere(ctx, t.Discovery.Source.Revision)
 	if err != nil {
 		return err
 	}
@@ -39,36 +67,14 @@ func (t *Target) checkRollback(ctx context.Context) error {
 // the same store. If there seems to be none, or if the API server does not answer, checkRollback
 // asks again before the next watch: the server that was asked may have been behind.
 func (t *Target) followRollback(ctx context.Context) error {
-	considered := t.rollback
-	_, next := t.Clients.Rollbacks.Last()
-	found, err := t.foundElsewhere(ctx)
+	considered := t.rollbacks.considered
+	_, next := t.rollbacks.shared.Last()
+	found, err := t.rollbacks.foundElsewhere(ctx, t.Discovery.Source.Revision)
 	if err == nil && found {
 		return t.rollBack()
 	}
-	t.rollback, t.rollbacks = considered, next
+	t.rollbacks.considered, t.rollbacks.next = considered, next
 	return ctx.Err()
-}
-
-// keepRollbacks keeps that, at the end of the target, for the one that follows it with
-// the same checkpoint. One that was not through with a reconcile considers them again.
-func (t *Target) keepRollbacks() {
-	if t.loop.loss() == nil && !t.loop.rolledBack() {
-		t.Clients.Rollbacks.Keep(t.Name, t.rollback)
-	}
-}
-
-// passRollbacks takes all rollbacks until now as considered: nothing was announced before them.
-func (t *Target) passRollbacks() { t.rollback, t.rollbacks = t.Clients.Rollbacks.Last() }
-
-// foundElsewhere reports whether another target has found a rollback of the same store since
-// the last call.
-func (t *Target) foundElsewhere(ctx context.Context) (bool, error) {
-	last, next := t.Clients.Rollbacks.Last()
-	found, err := t.Clients.Rollbacks.FoundAfter(ctx, t.rollback, t.Discovery.Source.Revision)
-	if err == nil {
-		t.rollback, t.rollbacks = last, next
-	}
-	return found, err
 }
 
 // behindPosition decides what an answer from before the cursor means: the storage was
@@ -87,8 +93,8 @@ func (t *Target) behindPosition(ctx context.Context) error {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
-	for !t.Clients.Rollbacks.Add(t.Name, t.rollback, t.Discovery.Source.Revision) {
-		found, err := t.foundElsewhere(ctx)
+	for !t.rollbacks.shared.Add(t.Name, t.rollbacks.considered, t.Discovery.Source.Revision) {
+		found, err := t.rollbacks.foundElsewhere(ctx, t.Discovery.Source.Revision)
 		if err != nil {
 			return err
 		}
@@ -112,7 +118,7 @@ func (t *Target) newestKnown() uint64 {
 // rollBack notes that etcd was restored to an older state: revisions before and after
 // are of two histories.
 func (t *Target) rollBack() error {
-	t.passRollbacks() // what follows is read after all of them
+	t.rollbacks.pass() // what follows is read after all of them
 	t.Writer.Epoch++
 	t.Status.Epoch.Store(t.Writer.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.position.rv, "epoch", t.Writer.Epoch,

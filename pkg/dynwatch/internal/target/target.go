@@ -73,11 +73,8 @@ type Target struct {
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps uint32
 	// heldBack: change filters have held back states. The log does not know which.
-	heldBack bool
-	// rollback is the number of the last rollback of any target that was considered, and
-	// rollbacks is closed at the next one.
-	rollback  uint64
-	rollbacks <-chan struct{}
+	heldBack  bool
+	rollbacks rollbacks
 
 	// head is the resource's revision when the watch was opened.
 	head uint64
@@ -108,10 +105,11 @@ func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
 		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
-		Marks: newMarks(o.Log, o.Name), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Discovery: newDiscovery(&o),
-		rollback: o.Clients.Rollbacks.Considered(o.Name), Audits: newAudits(o.Timing.AuditEvery),
-		Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
+		Marks: newMarks(o.Log, o.Name), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
+		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
+		Audits:    newAudits(o.Timing.AuditEvery), Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
 	}
+	t.Discovery = newDiscovery(&t.Options)
 	t.shown = shown{status: t.Status, logger: o.Logger}
 	t.rejections = rejections{at: make(map[string]uint64), store: o.StoreRejected, status: t.Status, logger: o.Logger}
 	t.position.marks, t.position.status = &t.Marks, t.Status
@@ -127,7 +125,7 @@ func New(o Options) *Target {
 
 // Run keeps the target going until ctx ends or the log refuses events.
 func (t *Target) Run(ctx context.Context) {
-	defer t.unsubscribe()
+	defer t.Discovery.unsubscribe()
 	defer t.Coverage.Leave()
 	defer t.opening.end()
 	var err error
@@ -140,7 +138,9 @@ func (t *Target) Run(ctx context.Context) {
 		reason = err.Error()
 		t.Logger.Error("journal refused events; target stopped", "err", err)
 	}
-	t.keepRollbacks()
+	if t.loop.loss() == nil && !t.loop.rolledBack() {
+		t.rollbacks.keep() // else the next one considers them again
+	}
 	if reason == "" {
 		t.markLast()
 	}

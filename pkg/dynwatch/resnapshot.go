@@ -81,6 +81,6 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 // resnapshot has the target's loop make a snapshot.
 func (r *running) resnapshot(ctx context.Context, run uint64) ResnapshotResult {
 	reply := make(chan target.ResnapshotResult, 1)
-	made, err := ask(ctx, r, r.target.Resnapshots, target.ResnapshotRequest{Run: run, Reply: reply}, reply)
+	made, err := ask(ctx, r, r.target.Resnapshots.Requests, target.ResnapshotRequest{Run: run, Reply: reply}, reply)
 	return ResnapshotResult{Target: r.target.Name, Run: run, Revision: made.Revision, Objects: made.Objects, Err: cmp.Or(err, made.Err)}
 }

@@ -43,7 +43,7 @@ func (t *Target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		t.Status.Unchanged.Add(1)
 		t.noteHeldBack(e, o.ResourceVersion)
 	case audited && !skipped: // by change filters of the process before this one, which this one may not have
-		t.diverged(emit.IDOf(o), o.ResourceVersion)
+		t.Audits.diverged(t.loop.loss(), emit.IDOf(o), o.ResourceVersion)
 	}
 	return err
 }

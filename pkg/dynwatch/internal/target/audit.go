@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
 // An audit compares the index with a list of metadata while the watch stays open. Nothing should ever come of it:
@@ -44,11 +46,15 @@ type audits struct {
 	waiting  []chan<- AuditResult
 	head     uint64
 	running  *auditRun
+
+	every  time.Duration
+	status *status.Status
+	logger *slog.Logger
 }
 
 // newAudits spreads the first audits of all targets over the interval.
-func newAudits(interval time.Duration) audits {
-	a := audits{Requests: make(chan chan<- AuditResult)}
+func newAudits(interval time.Duration, st *status.Status, logger *slog.Logger) audits {
+	a := audits{Requests: make(chan chan<- AuditResult), every: interval, status: st, logger: logger}
 	if interval > 0 {
 		a.due = time.Now().Add(rand.N(interval)) //nolint:gosec // jitter, not a secret
 	}
@@ -59,15 +65,15 @@ func newAudits(interval time.Duration) audits {
 func (t *Target) beginAudit(ctx context.Context) {
 	a := &t.Audits
 	asked := len(a.waiting) > 0
-	if !asked && (a.due.IsZero() || time.Now().Before(a.due)) || a.running != nil || t.resnapshot != nil {
+	if !asked && (a.due.IsZero() || time.Now().Before(a.due)) || a.running != nil || t.Resnapshots.running != nil {
 		return
 	}
 	if t.position.rv < a.head {
 		t.progress.Expect(t.position.rv, a.head)
 		return
 	}
-	if t.Timing.AuditEvery > 0 {
-		a.due = time.Now().Add(t.Timing.AuditEvery*3/4 + rand.N(t.Timing.AuditEvery/2+1)) //nolint:gosec // jitter
+	if a.every > 0 {
+		a.due = time.Now().Add(a.every*3/4 + rand.N(a.every/2+1)) //nolint:gosec // jitter
 	}
 	t.sweeps++
 	a.running = &auditRun{number: t.sweeps, position: t.position.resume(), ended: maps.Clone(t.position.ended)}
@@ -88,24 +94,25 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 	case a == nil || !a.complete:
 		return nil
 	case a.err == nil && a.differing > 0 && a.at > a.position: // the watch may have yet to bring it
-		t.stopAudit()
+		t.Audits.stop()
 		t.Audits.head = a.at
 		return nil
 	case listwatch.Expired(a.err) && t.Audits.head == 0: // nothing has come since etcd has compacted the position
 		if t.Audits.head, a.err = t.Discovery.Source.Revision(ctx); a.err == nil {
-			t.stopAudit()
+			t.Audits.stop()
 			t.Audits.due = time.Now()
 			return nil
 		}
 	case a.err == nil && a.differing > 0:
-		t.stopAudit()
-		return lossError{&loss{reason: reasonAudit, from: t.position.clean, audited: AuditResult{Revision: a.at, Objects: a.objects}}}
+		t.Audits.stop()
+		audited := AuditResult{Revision: a.at, Objects: a.objects}
+		return lossError{&loss{reason: reasonAudit, from: t.position.clean, audited: audited}}
 	}
-	t.stopAudit()
+	t.Audits.stop()
 	if a.err == nil {
 		t.position.clean = max(t.position.clean, min(a.at, t.position.resume()))
 	}
-	t.auditDone(AuditResult{Revision: a.at, Objects: a.objects, Err: a.err})
+	t.Audits.done(AuditResult{Revision: a.at, Objects: a.objects, Err: a.err})
 	return nil
 }
 
@@ -115,68 +122,67 @@ func (t *Target) compareAudited(ctx context.Context, l *loss) (state, error) {
 	next, err := t.recoverAt(ctx, l, t.position.rv)
 	switch {
 	case isLoss(err): // a rollback
-		t.divergence(l, 1)
+		t.Audits.divergence(l, 1)
 	case l.found > 0, errors.Is(err, emit.ErrLog), ctx.Err() != nil:
 	default:
 		if l.audited.Err = err; err != nil {
 			next, err = following{}, nil
 		}
-		t.auditDone(l.audited)
+		t.Audits.done(l.audited)
 	}
 	return next, err
 }
 
 // divergence ends an audit that has found something.
-func (t *Target) divergence(l *loss, count int) {
-	t.Logger.Error("audit found divergence", "count", count, "from", l.from,
+func (a *audits) divergence(l *loss, count int) {
+	a.logger.Error("audit found divergence", "count", count, "from", l.from,
 		"next", "report it with the log lines of the objects", "runbook", display.AlertRunbook("InformdAuditDivergence"))
 	l.audited.Divergences = count
-	t.auditDone(l.audited)
+	a.done(l.audited)
 }
 
-// diverged counts an object that is announced because of an audit.
-func (t *Target) diverged(id index.ID, rv uint64) {
-	l := t.loop.loss()
+// diverged counts an object that is announced because of an audit, whose loss is recovered.
+func (a *audits) diverged(l *loss, id index.ID, rv uint64) {
 	if l.found++; l.found <= auditLines {
-		t.Logger.Error("audit found a divergent object",
+		a.logger.Error("audit found a divergent object",
 			"namespace", id.Namespace, "name", id.Name, "resource_version", rv, "uid", id.UID)
 	}
 }
 
-// auditDone answers the callers that wait for an audit.
-func (t *Target) auditDone(r AuditResult) {
+// done answers the callers that wait for an audit.
+func (a *audits) done(r AuditResult) {
 	if r.Err != nil {
-		t.Logger.Warn("audit incomplete; the next one runs on schedule", "err", r.Err)
+		a.logger.Warn("audit incomplete; the next one runs on schedule", "err", r.Err)
 	} else {
-		t.Status.AuditDone(r.Divergences)
+		a.status.AuditDone(r.Divergences)
 	}
-	t.answerAudits(r)
+	a.answer(r)
 }
 
-func (t *Target) answerAudits(r AuditResult) {
-	for _, waiting := range t.Audits.waiting {
+func (a *audits) answer(r AuditResult) {
+	for _, waiting := range a.waiting {
 		waiting <- r // has room for one
 	}
-	t.Audits.waiting, t.Audits.head = nil, 0
+	a.waiting, a.head = nil, 0
 }
 
-// stopAudit ends the list of an audit, if there is one.
-func (t *Target) stopAudit() {
-	if t.Audits.running != nil {
-		t.Audits.running.stop()
-		t.Audits.running = nil
+// stop ends the list of an audit, if there is one.
+func (a *audits) stop() {
+	if a.running != nil {
+		a.running.stop()
+		a.running = nil
 	}
 }
 
-// abandonAudit ends what the end of the watch, or a namespace, has overtaken. An audit that was due begins again after
+// abandon ends what the end of the watch, or a namespace, has overtaken. An audit that was due begins again after
 // a pause: where Namespaces come and go all the time, none might come to its end.
-func (t *Target) abandonAudit() {
-	if t.Audits.running != nil {
-		t.Logger.Info("watch ended during an audit; restarting the audit", "count", t.Audits.running.objects)
-		t.stopAudit()
-		if t.Timing.AuditEvery > 0 {
-			t.Audits.due = time.Now().Add(t.Timing.AuditEvery / 4)
+func (a *audits) abandon() {
+	if a.running != nil {
+		a.logger.Info("watch ended during an audit; restarting the audit", "count", a.running.objects)
+		a.stop()
+		if a.every > 0 {
+			a.due = time.Now().Add(a.every / 4)
 		}
 	}
-	t.answerAudits(AuditResult{Err: ErrAbandoned})
+	a.answer(AuditResult{Err: ErrAbandoned})
 }

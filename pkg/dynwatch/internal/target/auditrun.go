@@ -7,6 +7,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 const (
@@ -93,20 +94,19 @@ func (r *auditRun) list(ctx context.Context, source *listwatch.Source) (err erro
 	return send()
 }
 
-// compareAudit compares one page of an audit with the index, and what the list lacks once it is over.
-func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
-	r := t.Audits.running
+// compare compares one page of an audit with the index, and what the list lacks once it is over.
+func (r *auditRun) compare(page []listwatch.Listed, more bool, x *index.Index, f *selection.Filter, rejected *rejections) {
 	for _, d := range page {
 		r.objects++
-		e := t.Index.Get(d.Namespace, d.Name)
+		e := x.Get(d.Namespace, d.Name)
 		if e != nil {
 			e.Sweep = r.number
 		}
-		k := t.Index.Known(e, d.UID)
+		k := x.Known(e, d.UID)
 		same := k.Object == decide.Same && k.Newest == d.RV
 		later := k.Newest > r.at || r.ended[index.Key(d.Namespace, d.Name)] > r.at // than the list
 		readable := d.UID != "" && d.RV != 0                                       // else the object is in the dead letters of the source
-		if !same && !later && readable && !t.rejections.has(d.UID, d.RV) {
+		if !same && !later && readable && !rejected.has(d.UID, d.RV) {
 			r.differing++
 		}
 	}
@@ -116,8 +116,8 @@ func (t *Target) compareAudit(page []listwatch.Listed, more bool) {
 	if r.complete = true; r.err != nil {
 		return
 	}
-	for e := range t.Index.All() { // those of a namespace that leaves are in no list
-		if e.Sweep != r.number && e.RV <= r.at && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+	for e := range x.All() { // those of a namespace that leaves are in no list
+		if e.Sweep != r.number && e.RV <= r.at && f.Covers(x.Namespace(e)) {
 			r.differing++
 		}
 	}

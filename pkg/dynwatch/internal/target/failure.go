@@ -16,7 +16,7 @@ import (
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.opening.end()
-	t.answerAudits(AuditResult{Err: ErrAbandoned})
+	t.Audits.answer(AuditResult{Err: ErrAbandoned})
 	if !errors.Is(err, kube.ErrNotServed) {
 		t.Status.Failures.Add(1)
 	}

@@ -26,7 +26,7 @@ func (t *Target) reselect(ctx context.Context) error {
 		return err
 	}
 	if len(now.Match)+len(now.Unmatch) > 0 {
-		t.abandonAudit()
+		t.Audits.abandon()
 		err := t.flip(ctx, now)
 		if err = errors.Join(err, t.declareFlips(ctx), t.Writer.Flush(ctx)); err != nil {
 			if listwatch.Expired(err) {

@@ -57,9 +57,9 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	}
 	t.Discovery.unwatched.begin()
 	if !isLoss(err) { // else the recovery, or the next watch, answers
-		t.abandonAudit()
+		t.Audits.abandon()
 	}
-	t.stopAudit()
+	t.Audits.stop()
 	switch {
 	case listwatch.Expired(err):
 		return t.refused(err)
@@ -132,7 +132,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case reply := <-t.Audits.Requests:
 			t.Audits.waiting = append(t.Audits.waiting, reply)
 		case page, more := <-t.Audits.running.next():
-			t.compareAudit(page, more)
+			t.Audits.running.compare(page, more, t.Index, t.Coverage.Filter, &t.rejections)
 		case request := <-t.resnapshots():
 			err = t.beginResnapshot(ctx, request)
 		}

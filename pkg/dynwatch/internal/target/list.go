@@ -121,7 +121,7 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
 	if d.Replaced && t.loop.lostBy(reasonAudit) {
-		t.diverged(t.Index.ID(e), d.ReplacedAt)
+		t.Audits.diverged(t.loop.loss(), t.Index.ID(e), d.ReplacedAt)
 	}
 	_, err := t.endReplaced(ctx, d, e)
 	return err
@@ -239,7 +239,7 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 	}
 	for _, e := range gone {
 		if t.loop.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			t.diverged(t.Index.ID(e), rv)
+			t.Audits.diverged(t.loop.loss(), t.Index.ID(e), rv)
 		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {
 			return err

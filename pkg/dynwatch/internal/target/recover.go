@@ -184,7 +184,7 @@ func (t *Target) declare(ctx context.Context, l *loss, rv uint64) error {
 		t.Logger.Info("no revision is missing; no gap", "to", rv)
 	}
 	if l.reason == reasonAudit && l.found > 0 {
-		t.divergence(l, l.found)
+		t.Audits.divergence(l, l.found)
 	}
 	if err := t.Writer.Flush(ctx); err != nil {
 		return err

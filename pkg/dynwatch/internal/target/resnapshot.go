@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -39,6 +40,13 @@ type ResnapshotRequest struct {
 	Reply chan<- ResnapshotResult // with a buffer of one
 }
 
+// resnapshots are those of a target, of which one is in progress at a time.
+type resnapshots struct {
+	Requests chan ResnapshotRequest
+	running  *resnapshot
+	logger   *slog.Logger
+}
+
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
 	request  ResnapshotRequest
@@ -49,15 +57,15 @@ type resnapshot struct {
 
 // resnapshots is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
 func (t *Target) resnapshots() <-chan ResnapshotRequest {
-	if t.resnapshot != nil || t.Audits.running != nil {
+	if t.Resnapshots.running != nil || t.Audits.running != nil {
 		return nil
 	}
-	return t.Resnapshots
+	return t.Resnapshots.Requests
 }
 
 // beginResnapshot emits the begin event, and all objects if the API server lists them.
 func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error {
-	t.resnapshot = &resnapshot{request: r}
+	t.Resnapshots.running = &resnapshot{request: r}
 	t.Logger.Info("re-snapshot started", "run", r.Run)
 	if err := t.Writer.EmitBound(ctx, event.Begin, r.Run, t.position.rv, true); err != nil {
 		return err
@@ -68,7 +76,7 @@ func (t *Target) beginResnapshot(ctx context.Context, r ResnapshotRequest) error
 // listAgain lists the objects, repeats them, and ends the re-snapshot. What an attempt before has repeated is left
 // out. A failure touches neither the watch nor the state of the target.
 func (t *Target) listAgain(ctx context.Context) error {
-	s := t.resnapshot
+	s := t.Resnapshots.running
 	if s == nil || t.Clients.Pace.Closed(t.Discovery.Source.Resource.GVR.Group) > 0 {
 		return nil
 	}
@@ -82,14 +90,14 @@ func (t *Target) listAgain(ctx context.Context) error {
 		return err
 	case err == nil:
 		err = t.Writer.EmitBound(ctx, event.Synced, s.request.Run, t.position.rv, true)
-		t.endResnapshot(nil)
+		t.Resnapshots.end(t.position.rv, nil)
 		return err
 	}
 	if listwatch.Expired(err) { // the position is one that etcd has compacted: nothing has come for long
 		s.head, _ = t.Discovery.Source.Revision(ctx) // if that fails, the next list is another failure
 	}
 	if s.failures++; s.failures >= resnapshotAttempts || listwatch.Unsupported(err) {
-		t.endResnapshot(err)
+		t.Resnapshots.end(t.position.rv, err)
 		return nil
 	}
 	t.Logger.Warn("re-snapshot cannot list the objects; retrying", "err", err, "pause", t.Timing.Tick)
@@ -119,17 +127,17 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	return t.confirmGone(ctx, t.missing(pass), rv) // a consumer drops what no event of the re-snapshot has
 }
 
-// endResnapshot answers the caller, if a re-snapshot is in progress.
-func (t *Target) endResnapshot(err error) {
-	s := t.resnapshot
+// end answers the caller, if a re-snapshot is in progress, which has come to a revision.
+func (r *resnapshots) end(rv uint64, err error) {
+	s := r.running
 	if s == nil {
 		return
 	}
-	t.resnapshot = nil
+	r.running = nil
 	if err != nil {
-		t.Logger.Warn("re-snapshot incomplete", "run", s.request.Run, "err", err, "next", "run `informd resnapshot` again")
+		r.logger.Warn("re-snapshot incomplete", "run", s.request.Run, "err", err, "next", "run `informd resnapshot` again")
 	} else {
-		t.Logger.Info("re-snapshot complete", "run", s.request.Run, "count", s.objects)
+		r.logger.Info("re-snapshot complete", "run", s.request.Run, "count", s.objects)
 	}
-	s.request.Reply <- ResnapshotResult{Revision: t.position.rv, Objects: s.objects, Err: err}
+	s.request.Reply <- ResnapshotResult{Revision: rv, Objects: s.objects, Err: err}
 }

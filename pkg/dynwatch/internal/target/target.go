@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // Target is one resource, in all namespaces or in one, and the loop that keeps its events coming.
-// Status, and the Writer's Shape and Reshape, may be used by any goroutine at any time, Resnapshots and Audits.Requests
-// while the loop runs; all else belongs to the goroutine of Run.
+// Status, and the Writer's Shape and Reshape, may be used by any goroutine at any time, the Requests of Audits and
+// Resnapshots while the loop runs; all else belongs to the goroutine of Run.
 type Target struct {
 	Options
 	Status *status.Status
@@ -91,9 +91,7 @@ type Target struct {
 	bookmarked bool
 	Audits     audits
 
-	// Resnapshots are requests for re-snapshots, of which one is in progress at a time.
-	Resnapshots chan ResnapshotRequest
-	resnapshot  *resnapshot
+	Resnapshots resnapshots
 
 	// reviewed is when it was asked last which permissions are missing.
 	reviewed time.Time
@@ -107,9 +105,11 @@ func New(o Options) *Target {
 		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
 		Marks: newMarks(o.Log, o.Name), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
 		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
-		Audits:    newAudits(o.Timing.AuditEvery), Resnapshots: make(chan ResnapshotRequest), loop: loop{state: waiting{}},
+		loop:      loop{state: waiting{}},
 	}
 	t.Discovery = newDiscovery(&t.Options)
+	t.Audits = newAudits(o.Timing.AuditEvery, t.Status, o.Logger)
+	t.Resnapshots = resnapshots{Requests: make(chan ResnapshotRequest), logger: o.Logger}
 	t.shown = shown{status: t.Status, logger: o.Logger}
 	t.rejections = rejections{at: make(map[string]uint64), store: o.StoreRejected, status: t.Status, logger: o.Logger}
 	t.position.marks, t.position.status = &t.Marks, t.Status
@@ -144,8 +144,8 @@ func (t *Target) Run(ctx context.Context) {
 	if reason == "" {
 		t.markLast()
 	}
-	t.answerAudits(AuditResult{Err: ErrAbandoned})
-	t.endResnapshot(errInterrupted)
+	t.Audits.answer(AuditResult{Err: ErrAbandoned})
+	t.Resnapshots.end(t.position.rv, errInterrupted)
 	t.shown.set(status.Stopped, reason)
 }
 

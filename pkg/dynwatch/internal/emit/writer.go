@@ -5,6 +5,7 @@
 package emit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -233,4 +235,42 @@ func (w *Writer) LastObject(ctx context.Context, e *index.Entry) (*frame.Object,
 		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.RV,
 		Data: w.fromLog(of.Namespace, of.Name, object), Owner: w.controllerIn(&last),
 	}, nil
+}
+
+// SawLater reports whether the log says that the object was deleted, at a revision up to at, or that
+// it, or another object of its name, was there later than in the listed state. After a restart the log
+// may be ahead of a list. If it was a list that lacked the object, that list may have been wrong: then
+// etcd was not restored, but what follows needs ids of a new epoch all the same, as consumers have seen
+// these.
+func (w *Writer) SawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	of := w.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
+	last, same, err := w.Last(ctx, &of)
+	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != w.Epoch {
+		return false, err
+	}
+	state := last.ResourceVersion
+	if last.Op == event.Deleted || last.Op == event.Left && last.Object() == nil {
+		state = last.PrevResourceVersion // the revision is not that of a state
+	}
+	return same && last.Op == event.Deleted || state > d.RV, nil
+}
+
+// SameContent reports whether an object at the revision of the entry's last event has its content: after
+// a rollback, the same revision can be another state.
+func (w *Writer) SameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
+	of := w.Event(event.Modified, w.Index.ID(e), true)
+	last, ok, err := w.Last(ctx, &of)
+	of.Data = event.CloseData(o.Data)
+	return ok && bytes.Equal(last.Object(), of.Object()), err
+}
+
+// LeftAt is the cause of the object's last event if that says that it has left the selection, 0
+// otherwise. Nothing else knows of such an object: the index holds what is selected.
+func (w *Writer) LeftAt(ctx context.Context, id index.ID) (cause uint64, err error) {
+	of := w.Event(event.Entered, id, true)
+	last, ok, err := w.Last(ctx, &of)
+	if err != nil || !ok || last.Op != event.Left {
+		return 0, err
+	}
+	return event.SelectionCause(last.ID), nil
 }

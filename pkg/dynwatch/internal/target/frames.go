@@ -70,7 +70,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	}
 	left := uint64(0)
 	if e == nil && t.mayReturn(id.Namespace, id.Name) {
-		if left, err = t.leftAt(ctx, id); err != nil {
+		if left, err = t.Writer.LeftAt(ctx, id); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -160,7 +159,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		s.Repeated++
 		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.loop.first().run())) // consumers need each object, also what change filters would leave out
 	case d.Compare:
-		if same, err := t.sameContent(ctx, e, o); same || err != nil {
+		if same, err := t.Writer.SameContent(ctx, e, o); same || err != nil {
 			return err
 		}
 	}
@@ -216,15 +215,6 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 	}
 	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
 	return nil
-}
-
-// sameContent reports whether an object at the revision of the entry's last event has its content: after
-// a rollback, the same revision can be another state.
-func (t *Target) sameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
-	of := t.Writer.Event(event.Modified, t.Index.ID(e), true)
-	last, ok, err := t.Writer.Last(ctx, &of)
-	of.Data = event.CloseData(o.Data)
-	return ok && bytes.Equal(last.Object(), of.Object()), err
 }
 
 // endMissing ends what the index holds and the list did not: rv is the list's
@@ -295,7 +285,7 @@ func (t *Target) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *fra
 	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
 		return 0, nil
 	}
-	cause, err = t.leftAt(ctx, emit.IDOf(o))
+	cause, err = t.Writer.LeftAt(ctx, emit.IDOf(o))
 	switch {
 	case cause == 0 || err != nil:
 		return 0, err
@@ -314,15 +304,4 @@ func (t *Target) mayReturn(namespace, name string) bool {
 	}
 	_, left := t.departed[index.Key(namespace, name)]
 	return left
-}
-
-// leftAt is the cause of the object's last event if that says that it has left the selection, 0
-// otherwise. Nothing else knows of such an object: the index holds what is selected.
-func (t *Target) leftAt(ctx context.Context, id index.ID) (cause uint64, err error) {
-	of := t.Writer.Event(event.Entered, id, true)
-	last, ok, err := t.Writer.Last(ctx, &of)
-	if err != nil || !ok || last.Op != event.Left {
-		return 0, err
-	}
-	return event.SelectionCause(last.ID), nil
 }

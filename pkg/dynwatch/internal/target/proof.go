@@ -5,10 +5,8 @@ import (
 	"math"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/decide"
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/event"
 )
 
 // A restore of etcd need not lower its revision. The procedure that etcd documents for
@@ -70,7 +68,7 @@ func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 // that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Etcd is
 // asked about a revision, now if it is 0. Gone: it does not have the object either. A uid is never used again.
 func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, asked uint64) (gone bool, err error) {
-	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
+	if deleted, err := t.Writer.SawLater(ctx, d, at); !deleted || err != nil {
 		return false, err
 	}
 	o, there, _, err := recovery.Confirm(ctx, t.Discovery.Source, d, asked)
@@ -80,31 +78,13 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, aske
 	return false, t.rolledBackAt(ctx, d)
 }
 
-// sawLater reports whether the log says that the object was deleted, at a revision up to at, or that
-// it, or another object of its name, was there later than in the listed state. After a restart the log
-// may be ahead of a list. If it was a list that lacked the object, that list may have been wrong: then
-// etcd was not restored, but what follows needs ids of a new epoch all the same, as consumers have seen
-// these.
-func (t *Target) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	of := t.Writer.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
-	last, same, err := t.Writer.Last(ctx, &of)
-	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != t.Writer.Epoch {
-		return false, err
-	}
-	state := last.ResourceVersion
-	if last.Op == event.Deleted || last.Op == event.Left && last.Object() == nil {
-		state = last.PrevResourceVersion // the revision is not that of a state
-	}
-	return same && last.Op == event.Deleted || state > d.RV, nil
-}
-
 // noteListed keeps a listed object that may prove a rollback.
 func (t *Target) noteListed(ctx context.Context, c *recovery.Contradictions, k decide.Known, d listwatch.Listed) error {
 	c.Note(k, d)
 	if l := t.loop.loss(); k.Object != decide.Unknown || l == nil || !l.walks() && l.reason != reasonAudit {
 		return nil
 	}
-	later, err := t.sawLater(ctx, d, math.MaxUint64)
+	later, err := t.Writer.SawLater(ctx, d, math.MaxUint64)
 	if later {
 		c.NoteReturned(d)
 	}

@@ -71,7 +71,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
 	t.departed, t.heldBack = ends.left(), m.HeldBack
-	switch lost := t.repeatsFor(r); {
+	switch lost := r.repeats(t.Index.Len()); {
 	case lost != "":
 		if lost == reasonJournal {
 			t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", lost, "runbook", display.GapRunbook(lost))
@@ -89,23 +89,6 @@ func (t *Target) startFrom(r *restored) state {
 	default:
 		return t.resumeAt(m, ends)
 	}
-}
-
-// repeatsFor is why the log may lack deletions of the target, so that a list is to name all objects; "" if it does not.
-func (t *Target) repeatsFor(r *restored) string {
-	m := &r.mark
-	missing := m.Objects - t.Index.Len() - r.Ends.since(m)
-	switch {
-	case !r.marked, m.Lost == reasonJournal:
-		return reasonJournal
-	case !m.Synced:
-		return m.Lost // of such a list that was interrupted
-	case missing <= 0:
-		return ""
-	case r.elsewhere != nil && missing <= r.elsewhere():
-		return reasonSelection
-	}
-	return reasonJournal
 }
 
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
@@ -199,6 +182,23 @@ type restored struct {
 	// Resource and Kind are those of the newest event.
 	Resource schema.GroupVersionResource
 	Kind     string
+}
+
+// repeats is why the log may lack deletions of a target, of which it has so many objects, so that a list is to name all objects; "" if it does not.
+func (r *restored) repeats(known int) string {
+	m := &r.mark
+	missing := m.Objects - known - r.Ends.since(m)
+	switch {
+	case !r.marked, m.Lost == reasonJournal:
+		return reasonJournal
+	case !m.Synced:
+		return m.Lost // of such a list that was interrupted
+	case missing <= 0:
+		return ""
+	case r.elsewhere != nil && missing <= r.elsewhere():
+		return reasonSelection
+	}
+	return reasonJournal
 }
 
 // readLog makes the index what the log says was announced, and returns the rest of it.

@@ -243,7 +243,7 @@ func (m *Manager) start(s target.Spec, later bool, found *catalog.Resolved) *run
 	r := &running{target: m.newTarget(s), cancel: cancel, done: make(chan struct{})}
 	r.target.Discovery.Offered = found
 	if later {
-		r.target.FirstOp = event.Added
+		r.target.Discovery.FirstOp = event.Added
 	}
 	go func() {
 		defer close(r.done)

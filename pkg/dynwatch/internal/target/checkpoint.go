@@ -164,7 +164,7 @@ func (t *Target) markLast() {
 // beginRecovery has a target whose first list is in the log compare all objects with a list before it watches.
 func (t *Target) beginRecovery(reason string) recovering {
 	t.Logger.Info("reconciling the journal from a list", "reason", reason)
-	t.FirstOp = event.Added
+	t.Discovery.FirstOp = event.Added
 	t.Status.Synced.Store(true)
 	return recovering{&loss{reason: reason, from: t.position.rv}}
 }

@@ -80,7 +80,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case d.Op == event.Deleted:
 		return t.endGone(ctx, d, id, e, rv, o)
 	}
-	op, compacted, err := t.ask(ctx, d, o, rv-1)
+	op, compacted, err := t.lookups.ask(ctx, d, o, rv-1)
 	cause := rv
 	if left != 0 {
 		op, cause = event.Entered, max(rv, t.Coverage.At())

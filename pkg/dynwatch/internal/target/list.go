@@ -186,7 +186,7 @@ func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 // rules are those for a listed object, under whose name the index holds e.
 func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found() && s.Newcomer != event.Entered}
-	if t.edited() {
+	if t.loop.edited(&t.Coverage) {
 		r.Arrival, r.Selects = event.Snapshot, false
 	}
 	switch {
@@ -201,7 +201,7 @@ func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
 
 // announceListed announces a listed object that the index does not hold.
 func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision, o *frame.Object, cause uint64) error {
-	op, _, err := t.ask(ctx, d, o, t.position.rv)
+	op, _, err := t.lookups.ask(ctx, d, o, t.position.rv)
 	gone := false
 	if err == nil && s.Newcomer == event.Entered {
 		at := max(t.position.rv, s.At) // the log can be ahead of the position
@@ -243,7 +243,7 @@ func (t *Target) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv u
 	if s.confirmed {
 		return nil
 	}
-	err := t.confirmGone(ctx, gone, rv)
+	err := t.lookups.confirmGone(ctx, gone, rv)
 	s.confirmed = err == nil
 	return err
 }

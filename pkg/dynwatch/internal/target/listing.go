@@ -101,7 +101,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		return f, err
 	}
 	if f.pass == nil {
-		f.pass, f.pages, f.refused = t.NewPass(Pass{Newcomer: t.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
+		f.pass, f.pages, f.refused = t.NewPass(Pass{Newcomer: t.Discovery.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
 		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)

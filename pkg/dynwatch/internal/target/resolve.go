@@ -22,6 +22,9 @@ type discovery struct {
 	// Notice is what the target hears when what is served may have changed, and looks are what follows.
 	notice *catalog.Notice
 	looks  looks
+	// FirstOp is the operation of objects in the first list: they existed when
+	// informd first asked for them, or the resource came later. Empty until it asked.
+	FirstOp event.Op
 	// Offered is what the catalog says about a wildcard's resource, until it is used.
 	Offered *catalog.Resolved
 	// Absence is what is known of the resource while discovery does not list it.
@@ -68,12 +71,12 @@ func (t *Target) resolve(ctx context.Context) error {
 		t.Status.Gone.Store(false)
 	}
 	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)
-	if t.FirstOp == "" {
+	if t.Discovery.FirstOp == "" {
 		switch {
 		case err == nil, errors.Is(err, catalog.ErrUnusable):
-			t.FirstOp = event.Snapshot
+			t.Discovery.FirstOp = event.Snapshot
 		case notServed:
-			t.FirstOp = event.Added
+			t.Discovery.FirstOp = event.Added
 		}
 	}
 	if err == nil || notServed || errors.Is(err, catalog.ErrUnusable) || apierrors.IsForbidden(err) {

@@ -19,7 +19,7 @@ import (
 func (t *Target) markOfNow() checkpoint {
 	m := checkpoint{
 		RV: t.position.resume(), Synced: t.Status.Synced.Load(), Began: t.loop.first().began(), Run: t.loop.first().run(), Objects: t.Index.Len(),
-		FirstOp: t.FirstOp, Epoch: t.Writer.Epoch, Selection: t.Spec.Selection(),
+		FirstOp: t.Discovery.FirstOp, Epoch: t.Writer.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.Discovery.notice.Custom.Load(),
 		Proven: t.position.proven, HeldBack: t.heldBack,
 	}
@@ -84,7 +84,7 @@ func (t *Target) startFrom(r *restored) state {
 		t.position.set(max(ends.newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
 		return &listing{lost: lost}
 	case !m.Synced:
-		t.FirstOp, t.Marks.saved = m.FirstOp, m
+		t.Discovery.FirstOp, t.Marks.saved = m.FirstOp, m
 		return &listing{from: m.Began, number: m.Run}
 	default:
 		return t.resumeAt(m, ends)
@@ -94,7 +94,7 @@ func (t *Target) startFrom(r *restored) state {
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint, ends endings) state {
-	t.FirstOp, t.Marks.saved = m.FirstOp, m
+	t.Discovery.FirstOp, t.Marks.saved = m.FirstOp, m
 	t.Discovery.unwatched.fail()
 	if m.Custom {
 		t.Discovery.notice.Custom.Store(true)

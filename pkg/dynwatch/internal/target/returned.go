@@ -14,7 +14,7 @@ import (
 // restored. Their events would have ids that a consumer has seen, and the consumer would drop them; ids of an epoch
 // end in its number.
 func (t *Target) meetReturned(ctx context.Context, o *frame.Object) error {
-	if t.loop.first() == nil || t.FirstOp != event.Added {
+	if t.loop.first() == nil || t.Discovery.FirstOp != event.Added {
 		return nil
 	}
 	of := t.Writer.Event(event.Deleted, emit.IDOf(o), false)

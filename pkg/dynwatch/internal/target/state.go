@@ -8,6 +8,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // state is what a target does: waiting, listing, following, recovering or stopped. What it knows only while it
@@ -120,6 +121,11 @@ func (lp *loop) lostBy(reason string) bool {
 func (lp *loop) rolledBack() bool {
 	f := lp.first()
 	return f != nil && f.restored || lp.lostBy(reasonRollback)
+}
+
+// edited reports whether all objects are compared because the selectors of the config were edited.
+func (lp *loop) edited(c *selection.Coverage) bool {
+	return lp.lostBy(reasonSelection) && !c.Outdated()
 }
 
 // unanswerable reports whether a look-up by name has no answer: the API server does not support it, or such requests

@@ -63,9 +63,6 @@ type Target struct {
 
 	loop     loop
 	refusals refusals
-	// FirstOp is the operation of objects in the first list: they existed when
-	// informd first asked for them, or the resource came later. Empty until it asked.
-	FirstOp event.Op
 	// departed are the keys of objects that had left the selection before the restart. It is nil
 	// once the watch is open: what is selected cannot change without it then.
 	departed   map[string]struct{}
@@ -75,6 +72,7 @@ type Target struct {
 	// heldBack: change filters have held back states. The log does not know which.
 	heldBack  bool
 	rollbacks rollbacks
+	lookups   lookups
 
 	// head is the resource's revision when the watch was opened.
 	head uint64
@@ -119,6 +117,10 @@ func New(o Options) *Target {
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
 	t.pause.reset()
+	t.lookups = lookups{
+		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop, coverage: &t.Coverage,
+		status: t.Status, logger: o.Logger,
+	}
 	t.Writer.Reshape(o.Spec.Shown(), o.Redactor)
 	return t
 }

@@ -70,7 +70,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.refusals, t.FirstOp, t.Discovery.unwatched = refusals{}, event.Added, unwatched{}
+	t.refusals, t.Discovery.FirstOp, t.Discovery.unwatched = refusals{}, event.Added, unwatched{}
 	t.Discovery.absence = catalog.Absence{}
 	t.position.set(0)
 	t.position.logged = 0

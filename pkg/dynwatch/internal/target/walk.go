@@ -131,7 +131,7 @@ func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 		}
 	}
 	if f.Listless {
-		return t.wrongList(f.Namespace, f.Name, f.RV)
+		return t.lookups.wrongList(f.Namespace, f.Name, f.RV)
 	}
 	k, e := t.knownOf(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
 	s := decide.Seen{Kind: decide.State, RV: f.RV, Unreadable: f.Bad != nil}
@@ -161,7 +161,7 @@ func (t *Target) emitDecided(ctx context.Context, d decide.Decision, e *index.En
 	case f.End:
 		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
 	}
-	op, _, err := t.ask(ctx, d, f.Object, f.RV-1)
+	op, _, err := t.lookups.ask(ctx, d, f.Object, f.RV-1)
 	if err != nil {
 		return err
 	}

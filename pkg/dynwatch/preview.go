@@ -162,9 +162,9 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	e := t.Index.Get(object.Namespace, object.Name)
 	switch {
 	case v.left:
-		err = t.End(ctx, event.Left, e, object, object.ResourceVersion, false)
+		err = t.Objects.End(ctx, event.Left, e, object, object.ResourceVersion, false)
 	case v.entered:
-		err = t.Announce(ctx, event.Entered, object, e, false)
+		err = t.Objects.Announce(ctx, event.Entered, object, e, false)
 	case c.Op == event.Deleted:
 		err = t.Apply(ctx, watch.Deleted, object)
 	default:

@@ -22,10 +22,10 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 	rv, err = t.Discovery.Source.ListMetadata(ctx, &listwatch.Listing{At: s.At, Brief: s.Brief}, func(m listwatch.Listed) error {
 		t.Status.Progressed()
 		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
-		if err := t.noteListed(ctx, &s.against, k, m); err != nil {
+		if err := t.Objects.noteListed(ctx, &s.against, k, m); err != nil {
 			return err
 		}
-		k.Left = k.Object == decide.Unknown && t.mayReturn(m.Namespace, m.Name) // observe asks the log
+		k.Left = k.Object == decide.Unknown && t.Objects.mayReturn(m.Namespace, m.Name) // observe asks the log
 		d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: m.RV}, decide.Rules{Arrival: s.Newcomer})
 		if d.Replaced || d.Op != "" {
 			differing = append(differing, m)
@@ -80,7 +80,7 @@ func (t *Target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 			return nil
 		}
 		n++
-		same = same && k.Object == decide.Same && (k.Newest == m.RV || rejected || t.mayHaveHeldBack(e, m.RV))
+		same = same && k.Object == decide.Same && (k.Newest == m.RV || rejected || t.Objects.mayHaveHeldBack(e, m.RV))
 		return nil
 	})
 	if listwatch.Expired(err) {

@@ -86,7 +86,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 		rv, err = t.enter(ctx, name, 0, f.At)
 	}
 	if err != nil {
-		_, entered := t.inLog()[name]
+		_, entered := t.Objects.inLog()[name]
 		c.Uncover(name, f, selection.Leaving{Broken: max(f.After, 1)}, entered)
 		return err
 	}
@@ -120,7 +120,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 		if bad == nil { // else what is known of it leaves later
 			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
 				left = true
-				return t.leave(ctx, e, o, cause, false)
+				return t.Objects.leave(ctx, e, o, cause, false)
 			}
 		}
 		return nil

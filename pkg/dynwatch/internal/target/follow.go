@@ -76,7 +76,7 @@ func (t *Target) showWatch(ctx context.Context) error {
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
 	if t.refusals.count == 0 {
-		t.departed = nil
+		t.Objects.departed = nil
 	}
 	state, reason := status.Live, ""
 	if err := t.Coverage.Trouble(); err != nil {

@@ -22,14 +22,14 @@ func (t *Target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 	}
 	id := index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID}
 	s := decide.Seen{Kind: kindOf(typ), RV: bad.ResourceVersion, Unreadable: true}
-	k, e := t.knownOf(id)
-	return errors.Join(t.act(ctx, t.onFrame(k, s), id, e, s.RV, nil), t.Writer.Flush(ctx))
+	k, e := t.Objects.knownOf(id)
+	return errors.Join(t.act(ctx, t.Objects.onFrame(k, s), id, e, s.RV, nil), t.Writer.Flush(ctx))
 }
 
 // Apply brings one live frame through the index into the log.
 func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	id := emit.IDOf(o)
-	k, e := t.knownOf(id)
+	k, e := t.Objects.knownOf(id)
 	if typ == watch.Modified && e == nil { // the log may say that it was deleted
 		switch gone, err := t.checkReturned(ctx, listwatch.ListedOf(o), o.ResourceVersion, 0); {
 		case err != nil:
@@ -38,7 +38,7 @@ func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object
 			return t.missedStay(ctx, id, o.ResourceVersion)
 		}
 	}
-	d := t.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
+	d := t.Objects.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
 	return errors.Join(t.act(ctx, d, id, e, o.ResourceVersion, o), t.Writer.Flush(ctx))
 }
 
@@ -49,27 +49,15 @@ func kindOf(typ watch.EventType) decide.Kind {
 	return decide.State
 }
 
-func (t *Target) onFrame(k decide.Known, s decide.Seen) decide.Decision {
-	selects := t.Spec.Selects()
-	if s.Kind == decide.Gone {
-		selects = t.Discovery.Source.Resource.Loses()
-	}
-	position := t.position.rv
-	if t.position.ended[""] == position { // the watch brings again what was filtered out before its namespace matched
-		position++
-	}
-	return decide.Decide(k, s, decide.Rules{Position: position, Selects: selects, Arrival: event.Added})
-}
-
 // act emits what was decided about a frame at revision rv. The index holds e under its name, nil
 // if nothing; o is nil if the frame's object is unreadable.
 func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *index.Entry, rv uint64, o *frame.Object) error {
-	e, err := t.endReplaced(ctx, d, e)
+	e, err := t.Objects.endReplaced(ctx, d, e)
 	if d.Op == "" || err != nil {
 		return err
 	}
 	left := uint64(0)
-	if e == nil && t.mayReturn(id.Namespace, id.Name) {
+	if e == nil && t.Objects.mayReturn(id.Namespace, id.Name) {
 		if left, err = t.Writer.LeftAt(ctx, id); err != nil {
 			return err
 		}
@@ -78,7 +66,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case d.Op == event.Deleted && left != 0:
 		return nil // a consumer does not have it any more
 	case d.Op == event.Deleted:
-		return t.endGone(ctx, d, id, e, rv, o)
+		return t.Objects.endGone(ctx, d, id, e, rv, o)
 	}
 	op, compacted, err := t.lookups.ask(ctx, d, o, rv-1)
 	cause := rv
@@ -95,7 +83,7 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case gone:
 		return t.missedStay(ctx, id, rv)
 	}
-	return t.announceCaused(ctx, op, o, e, compacted, cause)
+	return t.Objects.announceCaused(ctx, op, o, e, compacted, cause)
 }
 
 // missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the

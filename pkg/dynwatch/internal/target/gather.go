@@ -23,12 +23,12 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
-	k, e := t.knownOf(emit.IDOf(o))
+	k, e := t.Objects.knownOf(emit.IDOf(o))
 	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
 	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.position.rv, t.position.ahead) {
 		return false, t.gathered(ctx)
 	}
-	if err := t.Announce(ctx, d.Op, o, e, false); err != nil {
+	if err := t.Objects.Announce(ctx, d.Op, o, e, false); err != nil {
 		return false, err
 	}
 	t.position.ahead = o.ResourceVersion

@@ -122,7 +122,7 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 	if d.Replaced && t.loop.lostBy(reasonAudit) {
 		t.Audits.diverged(t.loop.loss(), t.Index.ID(e), d.ReplacedAt)
 	}
-	_, err := t.endReplaced(ctx, d, e)
+	_, err := t.Objects.endReplaced(ctx, d, e)
 	return err
 }
 
@@ -130,7 +130,7 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	k, e := t.listed(s, emit.IDOf(o))
 	if !s.Rollback {
-		if err := t.noteListed(ctx, &s.against, k, listwatch.ListedOf(o)); err != nil {
+		if err := t.Objects.noteListed(ctx, &s.against, k, listwatch.ListedOf(o)); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	}
 	k.Left = left != 0
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.rules(s, e))
-	if e, err = t.endReplaced(ctx, d, e); err != nil {
+	if e, err = t.Objects.endReplaced(ctx, d, e); err != nil {
 		return err
 	}
 	switch {
@@ -163,12 +163,12 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 			return err
 		}
 	}
-	return t.Announce(ctx, d.Op, o, e, true)
+	return t.Objects.Announce(ctx, d.Op, o, e, true)
 }
 
 // listed is what the log holds of a listed object's name, for a pass that marks the entry.
 func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
-	k, e := t.knownOf(id)
+	k, e := t.Objects.knownOf(id)
 	if e != nil {
 		e.Sweep = s.Number
 	}
@@ -210,7 +210,7 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 	if gone || err != nil {
 		return err
 	}
-	if err := t.announceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
+	if err := t.Objects.announceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
 		return err
 	}
 	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
@@ -231,7 +231,7 @@ func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
 		if t.loop.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			t.Audits.diverged(t.loop.loss(), t.Index.ID(e), rv)
 		}
-		if err := t.endAbsent(ctx, e, rv); err != nil {
+		if err := t.Objects.endAbsent(ctx, e, rv); err != nil {
 			return err
 		}
 	}
@@ -251,7 +251,7 @@ func (t *Target) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv u
 // absent is [Target.missing] without what was born later than the list at rv: the log has that from before
 // the target resumed.
 func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
-	return slices.DeleteFunc(t.missing(s), func(e *index.Entry) bool { return t.decideAbsent(e, rv).Op == "" })
+	return slices.DeleteFunc(t.missing(s), func(e *index.Entry) bool { return t.Objects.decideAbsent(e, rv).Op == "" })
 }
 
 // missing returns the entries that a pass has not seen, none if an object was unreadable.
@@ -281,7 +281,7 @@ func (s *Pass) found() bool { return s.Replay && !s.Rollback }
 // leftBefore is the cause of a listed object's event if the log says that it has left the selection, 0
 // otherwise.
 func (t *Target) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
-	returns := t.mayReturn(o.Namespace, o.Name)
+	returns := t.Objects.mayReturn(o.Namespace, o.Name)
 	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
 		return 0, nil
 	}
@@ -294,14 +294,4 @@ func (t *Target) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *fra
 	default:
 		return o.ResourceVersion, nil
 	}
-}
-
-// mayReturn reports whether a listed object had left before the restart. An edit of the config, or
-// labels of its Namespace, may have selected it since, without a change of the object.
-func (t *Target) mayReturn(namespace, name string) bool {
-	if len(t.departed) == 0 {
-		return false
-	}
-	_, left := t.departed[index.Key(namespace, name)]
-	return left
 }

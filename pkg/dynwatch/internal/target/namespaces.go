@@ -70,7 +70,7 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 	c.Known = true
 	// An edit of the selector compares all objects anyway.
 	if m := &t.Marks.saved; m.Synced && m.Selection == t.Spec.Selection() && !c.Matched(m.Mark) {
-		c.Suspect(m.Mark, t.inLog())
+		c.Suspect(m.Mark, t.Objects.inLog())
 		if !t.loop.lostBy(reasonRollback) {
 			r := t.beginRecovery(reasonSelection)
 			r.lost.oldest = max(t.position.rv, ahead) // an earlier list would have older states than the log
@@ -78,15 +78,6 @@ func (t *Target) beginNamespaces(ctx context.Context, then state) (begun bool, n
 		}
 	}
 	return true, then, nil
-}
-
-// inLog are the namespaces of which the index has objects.
-func (t *Target) inLog() map[string]struct{} {
-	names := make(map[string]struct{})
-	for e := range t.Index.All() {
-		names[t.Index.Namespace(e)] = struct{}{}
-	}
-	return names
 }
 
 // filtersFrame reports whether no event follows a frame: its namespace does not match, or a list has shown
@@ -137,7 +128,7 @@ func (t *Target) passed(ctx context.Context, rv uint64) error {
 		}
 		for _, e := range gone {
 			l := left[t.Index.Namespace(e)]
-			if err := t.endOutside(ctx, e, l.Until, l.Cause, false); err != nil {
+			if err := t.Objects.endOutside(ctx, e, l.Until, l.Cause, false); err != nil {
 				return err
 			}
 		}

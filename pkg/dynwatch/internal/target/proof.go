@@ -2,9 +2,7 @@ package target
 
 import (
 	"context"
-	"math"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/decide"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
@@ -20,7 +18,7 @@ import (
 // cache of an API server, and a list of one name at an exact revision does not.
 func (t *Target) checkHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
 	for _, d := range c.Older {
-		proven, err := t.isOlder(ctx, d, at)
+		proven, err := t.Objects.isOlder(ctx, d, at)
 		if err != nil {
 			return err
 		}
@@ -50,20 +48,6 @@ func (t *Target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 	return t.rollBack()
 }
 
-// isOlder reports whether etcd shows the object of a list at revision at in a state that
-// contradicts the index.
-func (t *Target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	if !t.Index.Known(t.Index.Get(d.Namespace, d.Name), d.UID).Contradicts(d.RV, at) {
-		return false, nil
-	}
-	o, there, now, err := recovery.Confirm(ctx, t.Discovery.Source, d, at)
-	if err != nil {
-		return false, err
-	}
-	e := t.Index.Get(d.Namespace, d.Name)
-	return there && t.Index.Known(e, o.UID).Contradicts(o.ResourceVersion, now), nil
-}
-
 // checkReturned returns the loss of a rollback if etcd has an object that the log says was deleted until revision at, or
 // that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Etcd is
 // asked about a revision, now if it is 0. Gone: it does not have the object either. A uid is never used again.
@@ -76,17 +60,4 @@ func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, aske
 		return true, err
 	}
 	return false, t.rolledBackAt(ctx, d)
-}
-
-// noteListed keeps a listed object that may prove a rollback.
-func (t *Target) noteListed(ctx context.Context, c *recovery.Contradictions, k decide.Known, d listwatch.Listed) error {
-	c.Note(k, d)
-	if l := t.loop.loss(); k.Object != decide.Unknown || l == nil || !l.walks() && l.reason != reasonAudit {
-		return nil
-	}
-	later, err := t.Writer.SawLater(ctx, d, math.MaxUint64)
-	if later {
-		c.NoteReturned(d)
-	}
-	return err
 }

@@ -21,7 +21,7 @@ func (t *Target) markOfNow() checkpoint {
 		RV: t.position.resume(), Synced: t.Status.Synced.Load(), Began: t.loop.first().began(), Run: t.loop.first().run(), Objects: t.Index.Len(),
 		FirstOp: t.Discovery.FirstOp, Epoch: t.Writer.Epoch, Selection: t.Spec.Selection(),
 		Custom: t.Discovery.notice.Custom.Load(),
-		Proven: t.position.proven, HeldBack: t.heldBack,
+		Proven: t.position.proven, HeldBack: t.Objects.heldBack,
 	}
 	if m.Mark = t.Marks.saved.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -70,7 +70,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 // startFrom decides what a target that knows objects begins with.
 func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
-	t.departed, t.heldBack = ends.left(), m.HeldBack
+	t.Objects.departed, t.Objects.heldBack = ends.left(), m.HeldBack
 	switch lost := r.repeats(t.Index.Len()); {
 	case lost != "":
 		if lost == reasonJournal {

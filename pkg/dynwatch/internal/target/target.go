@@ -61,18 +61,14 @@ type Target struct {
 	pause     pause
 	opening   opening
 
-	loop     loop
-	refusals refusals
-	// departed are the keys of objects that had left the selection before the restart. It is nil
-	// once the watch is open: what is selected cannot change without it then.
-	departed   map[string]struct{}
+	loop       loop
+	refusals   refusals
 	rejections rejections
 	// sweeps numbers the sweeps, for the marks in the index.
-	sweeps uint32
-	// heldBack: change filters have held back states. The log does not know which.
-	heldBack  bool
+	sweeps    uint32
 	rollbacks rollbacks
 	lookups   lookups
+	Objects   objects
 
 	// head is the resource's revision when the watch was opened.
 	head uint64
@@ -120,6 +116,10 @@ func New(o Options) *Target {
 	t.lookups = lookups{
 		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop, coverage: &t.Coverage,
 		status: t.Status, logger: o.Logger,
+	}
+	t.Objects = objects{
+		index: t.Index, writer: t.Writer, lookups: &t.lookups, discovery: &t.Discovery, position: &t.position, coverage: &t.Coverage,
+		loop: &t.loop, marks: &t.Marks, audits: &t.Audits, status: t.Status, logger: o.Logger,
 	}
 	t.Writer.Reshape(o.Spec.Shown(), o.Redactor)
 	return t

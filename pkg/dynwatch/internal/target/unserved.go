@@ -107,7 +107,7 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 	}
 	to := max(last+1, at)
 	for e := range t.Index.All() {
-		if err := t.End(ctx, event.Deleted, e, nil, to, true); err != nil {
+		if err := t.Objects.End(ctx, event.Deleted, e, nil, to, true); err != nil {
 			return err
 		}
 	}

@@ -133,7 +133,7 @@ func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 	if f.Listless {
 		return t.lookups.wrongList(f.Namespace, f.Name, f.RV)
 	}
-	k, e := t.knownOf(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
+	k, e := t.Objects.knownOf(index.ID{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
 	s := decide.Seen{Kind: decide.State, RV: f.RV, Unreadable: f.Bad != nil}
 	if f.End {
 		if s.Kind = decide.Gone; k.Object != decide.Same {
@@ -141,29 +141,12 @@ func (t *Target) emitResult(ctx context.Context, f *recovery.Result) error {
 		}
 	}
 	d := decide.Decide(k, s, decide.Rules{Selects: t.Spec.Selects(), Arrival: event.Added})
-	e, err := t.endReplaced(ctx, d, e)
+	e, err := t.Objects.endReplaced(ctx, d, e)
 	if err != nil {
 		return err
 	}
 	if f.Bad != nil {
 		return t.rejections.reject(ctx, f.Bad)
 	}
-	return t.emitDecided(ctx, d, e, f)
-}
-
-// emitDecided emits what was decided about a result. The index holds e of its object, nil if nothing.
-func (t *Target) emitDecided(ctx context.Context, d decide.Decision, e *index.Entry, f *recovery.Result) error {
-	switch {
-	case d.Op == "":
-		return nil
-	case f.End && f.Left:
-		return t.End(ctx, d.IfExists, e, f.Object, f.RV, true)
-	case f.End:
-		return t.End(ctx, d.Op, e, f.Object, f.RV, true)
-	}
-	op, _, err := t.lookups.ask(ctx, d, f.Object, f.RV-1)
-	if err != nil {
-		return err
-	}
-	return t.Announce(ctx, op, f.Object, e, true)
+	return t.Objects.emitDecided(ctx, d, e, f)
 }

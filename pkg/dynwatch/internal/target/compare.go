@@ -21,7 +21,7 @@ const BodiesByName = 100
 func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
 	rv, err = t.Discovery.Source.ListMetadata(ctx, &listwatch.Listing{At: s.At, Brief: s.Brief}, func(m listwatch.Listed) error {
 		t.Status.Progressed()
-		k, _ := t.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
+		k, _ := t.Objects.listed(s, index.ID{Namespace: m.Namespace, Name: m.Name, UID: m.UID})
 		if err := t.Objects.noteListed(ctx, &s.against, k, m); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (t *Target) differences(ctx context.Context, s *Pass) (differing []listwatc
 		err = t.checkHistory(ctx, &s.against, rv)
 	}
 	if err == nil {
-		err = t.confirm(ctx, s, t.absent(s, rv), rv)
+		err = t.Objects.confirm(ctx, s, t.Objects.absent(s, rv), rv)
 	}
 	return differing, rv, err
 }

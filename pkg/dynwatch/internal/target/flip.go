@@ -104,7 +104,7 @@ func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) 
 	if err != nil {
 		return rv, err
 	}
-	return rv, t.endMissing(ctx, p, rv)
+	return rv, t.Objects.endMissing(ctx, p, rv)
 }
 
 // unmatch ends a namespace that no longer matches. What a list shows to be as the index has it

@@ -97,15 +97,15 @@ func (t *Target) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed
 		s.Unreadable = true
 	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
 		return nil
-	} else if err := t.takeUnreadable(ctx, s, bad); err != nil {
+	} else if err := t.Objects.takeUnreadable(ctx, s, bad); err != nil {
 		return err
 	}
 	return t.rejections.reject(ctx, bad)
 }
 
 // takeUnreadable compares the identity of a listed object with the index.
-func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malformed) error {
-	k, e := t.listed(s, index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID})
+func (ob *objects) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malformed) error {
+	k, e := ob.listed(s, index.ID{Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID})
 	if s.Repeat != 0 {
 		s.Unreadable = s.Unreadable || k.Object == decide.Same || bad.UID == "" && e != nil
 	}
@@ -119,16 +119,16 @@ func (t *Target) takeUnreadable(ctx context.Context, s *Pass, bad *frame.Malform
 		return nil
 	}
 	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: bad.ResourceVersion, Unreadable: true}, decide.Rules{})
-	if d.Replaced && t.loop.lostBy(reasonAudit) {
-		t.Audits.diverged(t.loop.loss(), t.Index.ID(e), d.ReplacedAt)
+	if d.Replaced && ob.loop.lostBy(reasonAudit) {
+		ob.audits.diverged(ob.loop.loss(), ob.index.ID(e), d.ReplacedAt)
 	}
-	_, err := t.Objects.endReplaced(ctx, d, e)
+	_, err := ob.endReplaced(ctx, d, e)
 	return err
 }
 
 // observe compares one listed object with the index and emits the difference.
 func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
-	k, e := t.listed(s, emit.IDOf(o))
+	k, e := t.Objects.listed(s, emit.IDOf(o))
 	if !s.Rollback {
 		if err := t.Objects.noteListed(ctx, &s.against, k, listwatch.ListedOf(o)); err != nil {
 			return err
@@ -141,12 +141,12 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	case o.ResourceVersion < k.Newest:
 		return nil // another list follows
 	}
-	left, err := t.leftBefore(ctx, s, k, o)
+	left, err := t.Objects.leftBefore(ctx, s, k, o)
 	if err != nil {
 		return err
 	}
 	k.Left = left != 0
-	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.rules(s, e))
+	d := decide.Decide(k, decide.Seen{Kind: decide.Listed, RV: o.ResourceVersion}, t.Objects.rules(s, e))
 	if e, err = t.Objects.endReplaced(ctx, d, e); err != nil {
 		return err
 	}
@@ -167,34 +167,34 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 }
 
 // listed is what the log holds of a listed object's name, for a pass that marks the entry.
-func (t *Target) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
-	k, e := t.Objects.knownOf(id)
+func (ob *objects) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
+	k, e := ob.knownOf(id)
 	if e != nil {
 		e.Sweep = s.Number
 	}
 	switch {
 	case s.Rollback:
-		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != t.Writer.Epoch
+		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != ob.writer.Epoch
 	case s.Namespace != "":
 		k.Past = 0 // by frames of a time in which the namespace did not match
 	case k.Object != decide.Same:
-		k.Past = max(k.Past, t.Coverage.ListedAt(id.Namespace))
+		k.Past = max(k.Past, ob.coverage.ListedAt(id.Namespace))
 	}
 	return k, e
 }
 
 // rules are those for a listed object, under whose name the index holds e.
-func (t *Target) rules(s *Pass, e *index.Entry) decide.Rules {
-	r := decide.Rules{Arrival: s.Newcomer, Selects: t.Spec.Selects() && s.found() && s.Newcomer != event.Entered}
-	if t.loop.edited(&t.Coverage) {
+func (ob *objects) rules(s *Pass, e *index.Entry) decide.Rules {
+	r := decide.Rules{Arrival: s.Newcomer, Selects: ob.discovery.spec.Selects() && s.found() && s.Newcomer != event.Entered}
+	if ob.loop.edited(ob.coverage) {
 		r.Arrival, r.Selects = event.Snapshot, false
 	}
 	switch {
 	case e == nil:
 	case s.Repeat != 0:
 		r.Repeat = true
-	case t.loop.first().repeats():
-		r.Repeat = e.Run != t.loop.first().run()
+	case ob.loop.first().repeats():
+		r.Repeat = e.Run != ob.loop.first().run()
 	}
 	return r
 }
@@ -219,53 +219,53 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
-func (t *Target) endMissing(ctx context.Context, s *Pass, rv uint64) error {
-	if !s.Rollback && rv < max(t.position.rv, t.loop.first().began()) {
+func (ob *objects) endMissing(ctx context.Context, s *Pass, rv uint64) error {
+	if !s.Rollback && rv < max(ob.position.rv, ob.loop.first().began()) {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
-	gone := t.absent(s, rv)
-	if err := t.confirm(ctx, s, gone, rv); err != nil {
+	gone := ob.absent(s, rv)
+	if err := ob.confirm(ctx, s, gone, rv); err != nil {
 		return err
 	}
 	for _, e := range gone {
-		if t.loop.lostBy(reasonAudit) && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			t.Audits.diverged(t.loop.loss(), t.Index.ID(e), rv)
+		if ob.loop.lostBy(reasonAudit) && ob.coverage.Filter.Covers(ob.index.Namespace(e)) {
+			ob.audits.diverged(ob.loop.loss(), ob.index.ID(e), rv)
 		}
-		if err := t.Objects.endAbsent(ctx, e, rv); err != nil {
+		if err := ob.endAbsent(ctx, e, rv); err != nil {
 			return err
 		}
 	}
-	return t.Writer.Flush(ctx)
+	return ob.writer.Flush(ctx)
 }
 
 // confirm has etcd confirm what a list at rv lacks, unless it has.
-func (t *Target) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv uint64) error {
+func (ob *objects) confirm(ctx context.Context, s *Pass, gone []*index.Entry, rv uint64) error {
 	if s.confirmed {
 		return nil
 	}
-	err := t.lookups.confirmGone(ctx, gone, rv)
+	err := ob.lookups.confirmGone(ctx, gone, rv)
 	s.confirmed = err == nil
 	return err
 }
 
-// absent is [Target.missing] without what was born later than the list at rv: the log has that from before
+// absent is [objects.missing] without what was born later than the list at rv: the log has that from before
 // the target resumed.
-func (t *Target) absent(s *Pass, rv uint64) []*index.Entry {
-	return slices.DeleteFunc(t.missing(s), func(e *index.Entry) bool { return t.Objects.decideAbsent(e, rv).Op == "" })
+func (ob *objects) absent(s *Pass, rv uint64) []*index.Entry {
+	return slices.DeleteFunc(ob.missing(s), func(e *index.Entry) bool { return ob.decideAbsent(e, rv).Op == "" })
 }
 
 // missing returns the entries that a pass has not seen, none if an object was unreadable.
-func (t *Target) missing(s *Pass) []*index.Entry {
+func (ob *objects) missing(s *Pass) []*index.Entry {
 	if s.Unreadable {
-		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
-		if l := t.loop.loss(); l != nil {
+		ob.logger.Warn("list has unreadable objects; deletions not emitted yet")
+		if l := ob.loop.loss(); l != nil {
 			l.unreadable = true
 		}
 		return nil
 	}
 	var gone []*index.Entry
-	for e := range t.Index.All() {
-		if s.Namespace != "" && s.Namespace != t.Index.Namespace(e) {
+	for e := range ob.index.All() {
+		if s.Namespace != "" && s.Namespace != ob.index.Namespace(e) {
 			continue
 		}
 		if e.Sweep != s.Number {
@@ -280,17 +280,17 @@ func (s *Pass) found() bool { return s.Replay && !s.Rollback }
 
 // leftBefore is the cause of a listed object's event if the log says that it has left the selection, 0
 // otherwise.
-func (t *Target) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
-	returns := t.Objects.mayReturn(o.Namespace, o.Name)
-	if k.Object != decide.Unknown || !s.found() || !returns && (!t.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
+func (ob *objects) leftBefore(ctx context.Context, s *Pass, k decide.Known, o *frame.Object) (cause uint64, err error) {
+	returns := ob.mayReturn(o.Namespace, o.Name)
+	if k.Object != decide.Unknown || !s.found() || !returns && (!ob.rules(s, nil).Selects || o.ResourceVersion <= k.Past) {
 		return 0, nil
 	}
-	cause, err = t.Writer.LeftAt(ctx, emit.IDOf(o))
+	cause, err = ob.writer.LeftAt(ctx, emit.IDOf(o))
 	switch {
 	case cause == 0 || err != nil:
 		return 0, err
 	case returns:
-		return max(cause, t.Coverage.At()), nil // its namespace matches at that one
+		return max(cause, ob.coverage.At()), nil // its namespace matches at that one
 	default:
 		return o.ResourceVersion, nil
 	}

@@ -106,7 +106,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)
 	if err == nil {
-		if err = t.endMissing(ctx, f.pass, rv); lasts(err) && !errors.Is(err, errBehind) {
+		if err = t.Objects.endMissing(ctx, f.pass, rv); lasts(err) && !errors.Is(err, errBehind) {
 			f.failures++
 		}
 	}

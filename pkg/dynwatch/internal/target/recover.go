@@ -138,7 +138,7 @@ func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, e
 		err = t.behindPosition(ctx)
 	}
 	if err == nil {
-		err = t.endMissing(ctx, p, rv)
+		err = t.Objects.endMissing(ctx, p, rv)
 	}
 	if err != nil {
 		return recovering{l}, err

@@ -124,7 +124,7 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 			return errDiffers
 		}
 	}
-	return t.lookups.confirmGone(ctx, t.missing(pass), rv) // a consumer drops what no event of the re-snapshot has
+	return t.lookups.confirmGone(ctx, t.Objects.missing(pass), rv) // a consumer drops what no event of the re-snapshot has
 }
 
 // end answers the caller, if a re-snapshot is in progress, which has come to a revision.

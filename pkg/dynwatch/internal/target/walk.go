@@ -51,7 +51,7 @@ func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query
 	for _, d := range differing {
 		add(t.Index.Get(d.Namespace, d.Name), d)
 	}
-	for _, e := range t.missing(s) {
+	for _, e := range t.Objects.missing(s) {
 		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
 			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
 		}

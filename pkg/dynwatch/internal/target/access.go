@@ -20,23 +20,23 @@ const (
 
 // reviewAccess says which permissions a target lacks that was refused: the error of the API server names one verb of
 // two. It only reports.
-func (t *Target) reviewAccess(ctx context.Context) {
-	if time.Since(t.reviewed) < reviewEvery {
+func (d *discovery) reviewAccess(ctx context.Context) {
+	if time.Since(d.reviewed) < reviewEvery {
 		return
 	}
-	t.reviewed = time.Now()
-	of := t.Spec.Attributes()
-	defer t.Clients.Pace.Begin(ctx, of.Group)()
+	d.reviewed = time.Now()
+	of := d.spec.Attributes()
+	defer d.clients.Pace.Begin(ctx, of.Group)()
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	missing, err := catalog.MissingVerbs(ctx, t.Clients.Discovery.Client, of, catalog.NeededVerbs())
+	missing, err := catalog.MissingVerbs(ctx, d.clients.Discovery.Client, of, catalog.NeededVerbs())
 	if err != nil {
-		t.Logger.Debug("permissions not checked", "err", err)
+		d.logger.Debug("permissions not checked", "err", err)
 		return
 	}
-	if t.Status.SetMissing(missing) {
-		t.Logger.Error("permissions missing; apply the output of `informd rbac`",
-			"verbs", missing, "namespace", cmp.Or(t.Spec.Namespace, anyNamespace),
+	if d.status.SetMissing(missing) {
+		d.logger.Error("permissions missing; apply the output of `informd rbac`",
+			"verbs", missing, "namespace", cmp.Or(d.spec.Namespace, anyNamespace),
 			"runbook", display.AlertRunbook("InformdTargetNotWatched"))
 	}
 }

@@ -41,7 +41,7 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	t.shown.set(state, reason)
 	t.Status.SetError(err)
 	if state == status.Forbidden {
-		t.reviewAccess(ctx)
+		t.Discovery.reviewAccess(ctx)
 	}
 	if err := t.logState(ctx, reason); err != nil {
 		return err

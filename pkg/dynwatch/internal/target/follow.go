@@ -128,7 +128,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			t.Discovery.noticed()
 			t.Discovery.looks.Timer.Reset(t.Discovery.soon())
 		case <-t.Discovery.looks.Timer.C:
-			err = t.look(ctx)
+			err = t.Discovery.look(ctx)
 		case reply := <-t.Audits.Requests:
 			t.Audits.waiting = append(t.Audits.waiting, reply)
 		case page, more := <-t.Audits.running.next():

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,8 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -33,18 +36,25 @@ type discovery struct {
 	unlisted bool
 	// Unwatched is what is known of the time since a watch was open last.
 	unwatched unwatched
+	// reviewed is when it was asked last which permissions are missing.
+	reviewed time.Time
 
 	spec    *Spec
 	served  *catalog.Watcher
 	clients *kube.Clients
 	timing  *Timing
+	writer  *emit.Writer
+	filter  *selection.Filter
+	status  *status.Status
+	logger  *slog.Logger
 }
 
 // newDiscovery asks to be noticed. Unsubscribe must be called at the end.
-func newDiscovery(o *Options) discovery {
+func newDiscovery(o *Options, w *emit.Writer, f *selection.Filter, st *status.Status) discovery {
 	return discovery{
 		notice: o.Served.Subscribe(o.Spec.GroupResource()), looks: newLooks(),
 		spec: &o.Spec, served: o.Served, clients: o.Clients, timing: &o.Timing,
+		writer: w, filter: f, status: st, logger: o.Logger,
 	}
 }
 
@@ -87,7 +97,7 @@ func (t *Target) resolve(ctx context.Context) error {
 	}
 	s, err := t.Spec.Source(r, t.Clients, t.Writer.Shape, t.Coverage.Filter)
 	if err == nil {
-		t.use(s, r)
+		t.Discovery.use(s, r)
 	}
 	return err
 }
@@ -136,30 +146,30 @@ func (d *discovery) soon() time.Duration {
 // look asks discovery while the watch is open. It returns errMoved if the watch
 // should end, since the resource is to be watched in another version. Nothing
 // else matters: if the resource was removed, the watch brings the deletions.
-func (t *Target) look(ctx context.Context) error {
-	if d, more := t.Discovery.looks.series.Next(); more {
-		t.Discovery.looks.Timer.Reset(d)
+func (d *discovery) look(ctx context.Context) error {
+	if soon, more := d.looks.series.Next(); more {
+		d.looks.Timer.Reset(soon)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := t.Discovery.discover(ctx)
-	if err == nil && r == t.Writer.Resolved {
+	r, err := d.discover(ctx)
+	if err == nil && r == d.writer.Resolved {
 		return nil
 	}
 	var s *listwatch.Source
 	if err == nil {
-		s, err = t.Spec.Source(r, t.Clients, t.Writer.Shape, t.Coverage.Filter)
+		s, err = d.spec.Source(r, d.clients, d.writer.Shape, d.filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.
 		err = s.Answers(ctx)
 	}
 	if err != nil {
-		t.Logger.Debug("rediscovery failed", "err", err)
+		d.logger.Debug("rediscovery failed", "err", err)
 		return nil
 	}
-	t.Logger.Info("watch moves to another version", "from_version", t.Writer.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
-	t.use(s, r)
+	d.logger.Info("watch moves to another version", "from_version", d.writer.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
+	d.use(s, r)
 	return errMoved
 }
 
@@ -173,8 +183,8 @@ func (d *discovery) discover(ctx context.Context) (catalog.Resolved, error) {
 }
 
 // use makes a source that of the target.
-func (t *Target) use(s *listwatch.Source, r catalog.Resolved) {
-	t.Discovery.Source, t.Writer.Resolved = s, r
-	s.Times = &t.Status.Lists
-	t.Status.SetResolved(r)
+func (d *discovery) use(s *listwatch.Source, r catalog.Resolved) {
+	d.Source, d.writer.Resolved = s, r
+	s.Times = &d.status.Lists
+	d.status.SetResolved(r)
 }

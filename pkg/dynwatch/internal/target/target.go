@@ -50,6 +50,7 @@ type Target struct {
 	Index  *index.Index
 	// Writer writes index and log.
 	Writer   *emit.Writer
+	appends  appends
 	position position
 	Marks    marks
 	// Coverage are the namespaces whose objects the target announces.
@@ -74,9 +75,6 @@ type Target struct {
 	head uint64
 	// progress is how far the watches have come.
 	progress listwatch.Progress
-	// stalled is when an append ended that took long: the watch has perhaps brought
-	// more by then than was read of it.
-	stalled time.Time
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
 	// comparedAt is when a list was equal to the index last.
@@ -87,9 +85,7 @@ type Target struct {
 
 	Resnapshots resnapshots
 
-	// reviewed is when it was asked last which permissions are missing.
-	reviewed time.Time
-	shown    shown
+	shown shown
 }
 
 // New returns a target whose loop does not run yet.
@@ -101,18 +97,19 @@ func New(o Options) *Target {
 		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
 		loop:      loop{state: waiting{}},
 	}
-	t.Discovery = newDiscovery(&t.Options)
 	t.Audits = newAudits(o.Timing.AuditEvery, t.Status, o.Logger)
 	t.Resnapshots = resnapshots{Requests: make(chan ResnapshotRequest), logger: o.Logger}
 	t.shown = shown{status: t.Status, logger: o.Logger}
 	t.rejections = rejections{at: make(map[string]uint64), store: o.StoreRejected, status: t.Status, logger: o.Logger}
 	t.position.marks, t.position.status = &t.Marks, t.Status
+	t.appends = appends{log: o.Log, status: t.Status}
 	t.Writer = emit.New(emit.Options{
-		Append: t.append, Forget: t.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
+		Append: t.appends.append, Forget: t.appends.forget, Log: o.Log, Meter: t.Status, Logger: o.Logger, Owners: o.Owners,
 		Cluster: o.Cluster, Target: o.Name, Namespace: o.Spec.Namespace, Index: t.Index,
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
 	t.pause.reset()
+	t.Discovery = newDiscovery(&t.Options, t.Writer, t.Coverage.Filter, t.Status)
 	t.lookups = lookups{
 		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop, coverage: &t.Coverage,
 		status: t.Status, logger: o.Logger,

@@ -34,7 +34,7 @@ func (t *Target) endUnserved(ctx context.Context, denial error) error {
 			a.Since = time.Now()
 		}
 		if time.Since(a.Since) >= t.Timing.Unserved {
-			t.noteGone()
+			t.Discovery.noteGone()
 		}
 		return denial
 	}
@@ -42,7 +42,7 @@ func (t *Target) endUnserved(ctx context.Context, denial error) error {
 		*a = catalog.Absence{}
 		t.Discovery.unwatched.fail()
 		if t.Index.Len() == 0 {
-			t.noteGone()
+			t.Discovery.noteGone()
 		}
 		return denial
 	}
@@ -80,7 +80,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 	if err := t.Writer.Flush(ctx); err != nil {
 		return err
 	}
-	t.noteGone()
+	t.Discovery.noteGone()
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (t *Target) endResource(ctx context.Context, reason string, at uint64) erro
 func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 	lost := t.Discovery.unwatched.lost()
 	if t.Discovery.notice.Custom.Load() {
-		lost = t.Discovery.unwatched.lostOfCustom(t.Discovery.notice.Removed.Load(), t.stalled)
+		lost = t.Discovery.unwatched.lostOfCustom(t.Discovery.notice.Removed.Load(), t.appends.stalled)
 	}
 	if t.Index.Len() == 0 && t.loop.loss() == nil && !lost {
 		return nil
@@ -118,9 +118,9 @@ func (t *Target) endAll(ctx context.Context, reason string, at uint64) error {
 }
 
 // noteGone lets a wildcard that has made the target know that it may end.
-func (t *Target) noteGone() {
-	if !t.Status.Gone.Swap(true) {
-		t.Served.All.Send(false)
+func (d *discovery) noteGone() {
+	if !d.status.Gone.Swap(true) {
+		d.served.All.Send(false)
 	}
 }
 

@@ -59,18 +59,10 @@ type marks struct {
 	target string
 	// saved is the last one.
 	saved checkpoint
-	// C has a value when the next one is due.
-	C     <-chan time.Time
+	// timer runs while the next one is due.
 	timer *time.Timer
 	due   bool
 	last  time.Time
-}
-
-// newMarks makes marks whose timer does not run.
-func newMarks(log journal.Log, target string) marks {
-	t := time.NewTimer(markEvery)
-	t.Stop()
-	return marks{log: log, target: target, C: t.C, timer: t}
 }
 
 // Stop stops the timer: a mark is written now, or none is needed.

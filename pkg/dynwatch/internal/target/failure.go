@@ -65,7 +65,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 	var wake <-chan struct{}
 	if t.Discovery.Source == nil {
 		wake = t.Discovery.notice.Wake
-		if soon, more := t.Discovery.looks.series.Next(); more {
+		if soon, more := t.Discovery.looks.Next(); more {
 			d = min(d, soon, t.Timing.Most)
 		}
 	}

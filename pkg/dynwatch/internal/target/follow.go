@@ -119,15 +119,15 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.showWatch(ctx)
 		case <-t.rollbacks.next:
 			err = t.followRollback(ctx)
-		case <-t.Marks.C:
+		case <-t.Marks.timer.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
 			tick.Reset(kube.UntilNext(t.Timing.Tick))
 			err = t.onTick(ctx, &q)
 		case <-t.Discovery.notice.Wake:
 			t.Discovery.noticed()
-			t.Discovery.looks.Timer.Reset(t.Discovery.soon())
-		case <-t.Discovery.looks.Timer.C:
+			t.Discovery.timer.Reset(t.Discovery.soon())
+		case <-t.Discovery.timer.C:
 			err = t.Discovery.look(ctx)
 		case reply := <-t.Audits.Requests:
 			t.Audits.waiting = append(t.Audits.waiting, reply)

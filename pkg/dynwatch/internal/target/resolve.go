@@ -22,9 +22,12 @@ import (
 type discovery struct {
 	// Source is nil until the resource is resolved.
 	Source *listwatch.Source
-	// Notice is what the target hears when what is served may have changed, and looks are what follows.
+	// Notice is what the target hears when what is served may have changed, and looks are what follows. Looked is when
+	// the last one was, and timer runs while the watch is open and one is due.
 	notice *catalog.Notice
-	looks  looks
+	looks  catalog.Series
+	looked time.Time
+	timer  *time.Timer
 	// FirstOp is the operation of objects in the first list: they existed when
 	// informd first asked for them, or the resource came later. Empty until it asked.
 	FirstOp event.Op
@@ -52,7 +55,7 @@ type discovery struct {
 // newDiscovery asks to be noticed. Unsubscribe must be called at the end.
 func newDiscovery(o *Options, w *emit.Writer, f *selection.Filter, st *status.Status) discovery {
 	return discovery{
-		notice: o.Served.Subscribe(o.Spec.GroupResource()), looks: newLooks(),
+		notice: o.Served.Subscribe(o.Spec.GroupResource()), timer: stoppedTimer(),
 		spec: &o.Spec, served: o.Served, clients: o.Clients, timing: &o.Timing,
 		writer: w, filter: f, status: st, logger: o.Logger,
 	}
@@ -114,41 +117,27 @@ const lookPatience = 5 * time.Second
 // errMoved says that the resource is to be watched in another version.
 var errMoved = errors.New("the watch moves to another version")
 
-// looks are those that follow a nudge.
-type looks struct {
-	series catalog.Series
-	last   time.Time
-	// Timer runs while the watch is open and a look is due.
-	Timer *time.Timer
-}
-
-func newLooks() looks {
-	l := looks{Timer: time.NewTimer(time.Hour)}
-	l.Timer.Stop()
-	return l
-}
-
 // noticed begins to look. A target that is watching does so once if nothing is
 // known to have changed.
 func (d *discovery) noticed() {
 	changed := d.notice.Changed.Swap(false)
 	if changed || d.Source == nil {
-		d.looks.series.Begin(d.timing.Lasting, d.timing.First, 2)
+		d.looks.Begin(d.timing.Lasting, d.timing.First, 2)
 	}
 }
 
 // soon is the wait before the poll that follows a notice: none, unless notices come so fast
 // that each would cost a poll.
 func (d *discovery) soon() time.Duration {
-	return max(0, d.timing.First-time.Since(d.looks.last))
+	return max(0, d.timing.First-time.Since(d.looked))
 }
 
 // look asks discovery while the watch is open. It returns errMoved if the watch
 // should end, since the resource is to be watched in another version. Nothing
 // else matters: if the resource was removed, the watch brings the deletions.
 func (d *discovery) look(ctx context.Context) error {
-	if soon, more := d.looks.series.Next(); more {
-		d.looks.Timer.Reset(soon)
+	if soon, more := d.looks.Next(); more {
+		d.timer.Reset(soon)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -178,7 +167,7 @@ func (d *discovery) discover(ctx context.Context) (catalog.Resolved, error) {
 		d.Offered = nil
 		return *r, nil
 	}
-	d.looks.last = time.Now()
+	d.looked = time.Now()
 	return catalog.Resolve(ctx, d.clients.Discovery, d.spec.Wanted())
 }
 

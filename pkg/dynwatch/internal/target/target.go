@@ -93,7 +93,7 @@ func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
 		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
-		Marks: newMarks(o.Log, o.Name), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
+		Marks: marks{log: o.Log, target: o.Name, timer: stoppedTimer()}, Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
 		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
 		loop:      loop{state: waiting{}},
 	}

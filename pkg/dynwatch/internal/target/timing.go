@@ -47,6 +47,13 @@ const (
 	deniedPause = 5 * time.Minute
 )
 
+// stoppedTimer returns a timer that does not run.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
 // pause is the time between an error of the API server and the next attempt. It grows.
 type pause struct {
 	backoff        wait.Backoff

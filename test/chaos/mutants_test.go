@@ -108,7 +108,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "frozen-bookmarks-count", file: "pkg/dynwatch/internal/target/progress.go",
-			old: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n", new: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n\tt.bookmarked = false\n",
+			old: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n", new: "p.Tick(t.position.rv, 2*t.Timing.Tick)\n\tt.liveness.bookmarked = false\n",
 			faults: "N22-watches-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{

@@ -69,7 +69,7 @@ func (t *Target) beginAudit(ctx context.Context) {
 		return
 	}
 	if t.position.rv < a.head {
-		t.progress.Expect(t.position.rv, a.head)
+		t.liveness.progress.Expect(t.position.rv, a.head)
 		return
 	}
 	if a.every > 0 {

@@ -59,8 +59,8 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
-	case errors.Is(err, listwatch.ErrEnded) && t.progress.Head > t.position.rv && t.progress.Left(t.Timing.Reach) > 0:
-		d = min(d, max(t.progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
+	case errors.Is(err, listwatch.ErrEnded) && t.liveness.progress.Head > t.position.rv && t.liveness.progress.Left(t.Timing.Reach) > 0:
+		d = min(d, max(t.liveness.progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
 	}
 	var wake <-chan struct{}
 	if t.Discovery.Source == nil {

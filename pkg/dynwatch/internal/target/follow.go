@@ -27,13 +27,13 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	elsewhere := t.progress.Stuck > 0 || t.progress.Misses(t.position.rv) || t.refusals.count > 0
+	elsewhere := t.liveness.progress.Stuck > 0 || t.liveness.progress.Misses(t.position.rv) || t.refusals.count > 0
 	w, err := t.Discovery.Source.Watch(ctx, t.position.resume(), elsewhere)
 	if listwatch.Expired(err) {
 		return t.refused(err)
 	}
 	if err != nil {
-		t.refusedBy(err)
+		t.liveness.refusedBy(err)
 		return following{}, t.endedBy(err)
 	}
 	defer w.Stop()
@@ -43,7 +43,7 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 	t.Status.Watches.Add(1)
 	began := time.Now()
 	defer func() { t.Status.WatchTime.Add(int64(time.Since(began))) }()
-	t.progress.Opened(t.position.rv, t.head)
+	t.liveness.progress.Opened(t.position.rv, t.liveness.head)
 	t.position.opened = t.position.resume()
 	if err := t.showWatch(ctx); err != nil {
 		return following{}, err
@@ -52,7 +52,7 @@ func (t *Target) follow(ctx context.Context) (state, error) {
 		err = t.receive(ctx, w)
 	}
 	err = t.endedBy(err)
-	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.progress.Stuck > 0 {
+	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.liveness.progress.Stuck > 0 {
 		t.Discovery.unwatched.fail() // there can be more than it has brought
 	}
 	t.Discovery.unwatched.begin()
@@ -82,9 +82,9 @@ func (t *Target) showWatch(ctx context.Context) error {
 	if err := t.Coverage.Trouble(); err != nil {
 		state, reason = status.Stale, "namespaceSelector: "+err.Error()
 	}
-	if t.progress.Reached(t.position.rv); t.progress.Stuck > 0 {
-		state, reason = status.Stale, t.progress.Reason(t.position.rv)
-	} else if state == status.Live && t.progress.Unproven(t.position.rv, t.Timing.Tick) {
+	if t.liveness.progress.Reached(t.position.rv); t.liveness.progress.Stuck > 0 {
+		state, reason = status.Stale, t.liveness.progress.Reason(t.position.rv)
+	} else if state == status.Live && t.liveness.progress.Unproven(t.position.rv, t.Timing.Tick) {
 		state, reason = status.Stale, listwatch.ErrEnded.Error()
 	}
 	t.shown.set(state, reason)
@@ -97,7 +97,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
-	t.position.ahead, t.bookmarked = 0, false
+	t.position.ahead, t.liveness.bookmarked = 0, false
 	if err := t.listAgain(ctx); err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			return ctx.Err()
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				t.progress.Ended(t.Timing.Tick)
+				t.liveness.progress.Ended(t.Timing.Tick)
 				return t.Timing.Closed(began)
 			}
 			if err = t.handleEvent(ctx, e); err == nil {
-				q, t.suspect = quiet{since: time.Now()}, false
+				q, t.liveness.suspect = quiet{since: time.Now()}, false
 			}
 		case <-t.Coverage.Changed:
 			t.Coverage.Due = true
@@ -174,7 +174,7 @@ func (t *Target) betweenFrames(ctx context.Context) error {
 func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
 		err := fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
-		t.refusedBy(err)
+		t.liveness.refusedBy(err)
 		return err
 	}
 	w, ok := e.Object.(*frame.Watched)
@@ -197,9 +197,9 @@ func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 
 // refusedBy notes that the server refuses or ends a watch with an error. If it is not overloaded, it may do so for
 // ever.
-func (t *Target) refusedBy(err error) {
+func (lv *liveness) refusedBy(err error) {
 	if !listwatch.Expired(err) && !kube.Overloaded(err) {
-		t.progress.Ended(t.Timing.Tick)
+		lv.progress.Ended(lv.timing.Tick)
 	}
 }
 
@@ -209,7 +209,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	if done || err != nil {
 		return err
 	}
-	t.progressBy(w)
+	t.liveness.progressBy(w, t.position.rv)
 	t.pause.reset()
 	t.refusals = refusals{} // another API server may still have had the history
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
@@ -231,7 +231,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 			return err
 		}
 	}
-	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
+	t.liveness.bookmarked = t.liveness.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
 	t.position.moveTo(rv)
 	if w.Kind == watch.Deleted {
 		t.Audits.running.end(namespace, name, rv)
@@ -246,15 +246,15 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	return nil
 }
 
-// progressBy shows progress, which a bookmark at the same revision is not.
-func (t *Target) progressBy(w *frame.Watched) {
+// progressBy shows progress beyond revision rv, which a bookmark at the same revision is not.
+func (lv *liveness) progressBy(w *frame.Watched, rv uint64) {
 	switch bookmark := w.Err == nil && w.Kind == watch.Bookmark; {
 	case !bookmark:
-		t.progress.Event()
-		t.Status.Progressed()
-	case w.ResourceVersion > t.position.rv:
-		t.Status.Progressed()
+		lv.progress.Event()
+		lv.status.Progressed()
+	case w.ResourceVersion > rv:
+		lv.status.Progressed()
 	default:
-		t.progress.Bookmark(t.position.rv, t.Timing.Lag)
+		lv.progress.Bookmark(rv, lv.timing.Lag)
 	}
 }

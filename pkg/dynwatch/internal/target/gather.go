@@ -52,7 +52,7 @@ func (t *Target) gathered(ctx context.Context) error {
 	ahead := t.position.ahead
 	t.position.ahead = 0
 	t.refusals = refusals{}
-	t.progress.Event()
+	t.liveness.progress.Event()
 	t.Status.Progressed()
 	t.pause.reset()
 	t.position.moveTo(ahead)

@@ -2,9 +2,11 @@ package target
 
 import (
 	"context"
+	"time"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -18,18 +20,35 @@ import (
 // without progress. The next bookmark decides then. Watches that the server ends one after the other are
 // judged together.
 
+// liveness is what says whether the watch brings what happens.
+type liveness struct {
+	// progress is how far the watches have come.
+	progress listwatch.Progress
+	// head is the resource's revision when the watch was opened.
+	head uint64
+	// suspect: the watch was opened because the one before fell silent.
+	suspect bool
+	// comparedAt is when a list was equal to the index last.
+	comparedAt time.Time
+	// bookmarked: the watch has brought a bookmark.
+	bookmarked bool
+
+	timing *Timing
+	status *status.Status
+}
+
 // watchProgress decides what it means that the watch has not moved. It returns ErrStuck
 // if the watch must be replaced, and a loss if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
-	p := &t.progress
+	p := &t.liveness.progress
 	p.Tick(t.position.rv, 2*t.Timing.Tick)
 	switch {
 	case !p.Reached(t.position.rv):
-		if !t.bookmarked || !p.Late() && p.Left(t.Timing.Reach) > 0 {
+		if !t.liveness.bookmarked || !p.Late() && p.Left(t.Timing.Reach) > 0 {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
-	case t.bookmarked && p.Waited >= t.silence():
+	case t.liveness.bookmarked && p.Waited >= t.liveness.silence():
 		return t.askHead(ctx)
 	}
 	return nil
@@ -38,7 +57,7 @@ func (t *Target) watchProgress(ctx context.Context) error {
 // askHead asks for the revision of the store. Bookmarks at one revision mean that nothing
 // happens in the store, or that the watch is stuck.
 func (t *Target) askHead(ctx context.Context) error {
-	p := &t.progress
+	p := &t.liveness.progress
 	head, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {
 		return err
@@ -58,7 +77,7 @@ func (t *Target) askHead(ctx context.Context) error {
 
 // stuck replaces the watch the first time, and compares the index with a list from then on.
 func (t *Target) stuck(ctx context.Context) error {
-	p := &t.progress
+	p := &t.liveness.progress
 	p.Waited = 0
 	p.Stuck++
 	t.Status.Stuck.Add(1)
@@ -85,8 +104,8 @@ func (t *Target) stuck(ctx context.Context) error {
 // next has to bring the difference: what a list shows is newer than the watches before it. A
 // list that fails proves nothing, and another one follows.
 func (t *Target) compareEnded(ctx context.Context) error {
-	p := &t.progress
-	if !p.Again(t.position.rv, t.head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
+	p := &t.liveness.progress
+	if !p.Again(t.position.rv, t.liveness.head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
 		return nil
 	}
 	_, same, err := t.matchesList(ctx)
@@ -104,7 +123,7 @@ func (t *Target) compareEnded(ctx context.Context) error {
 // endedBy is the error after a watch that the server has ended or refused with err: a loss, if the watch had to bring
 // what a list has shown.
 func (t *Target) endedBy(err error) error {
-	if !t.progress.EndedWithout(t.position.rv) {
+	if !t.liveness.progress.EndedWithout(t.position.rv) {
 		return err
 	}
 	t.Status.Stuck.Add(1)

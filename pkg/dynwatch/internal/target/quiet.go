@@ -32,17 +32,17 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 	case q.confirmed != 0:
 		t.position.moveWithoutFrame(q.listed)
 		if q.listed {
-			t.comparedAt = time.Now()
+			t.liveness.comparedAt = time.Now()
 		}
 		if q.confirmed > t.position.rv {
 			t.position.set(q.confirmed)
 		}
 		t.Status.Progressed()
-		*q, t.suspect = quiet{since: time.Now()}, false
+		*q, t.liveness.suspect = quiet{since: time.Now()}, false
 		return t.passed(ctx, t.position.rv)
-	case t.suspect && t.rests(q):
-		q.confirmed = max(t.head, t.position.rv)
-	case t.suspect:
+	case t.liveness.suspect && t.liveness.rests(q, t.Index.Len()):
+		q.confirmed = max(t.liveness.head, t.position.rv)
+	case t.liveness.suspect:
 		rv, same, err := t.matchesList(ctx)
 		if err != nil {
 			return err
@@ -54,8 +54,8 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 			return t.fallBehind()
 		}
 		q.unequal = !same // the watch has one more tick to bring what the list had
-	case time.Since(q.since) >= t.silence():
-		t.suspect = true
+	case time.Since(q.since) >= t.liveness.silence():
+		t.liveness.suspect = true
 		return listwatch.ErrSilent
 	}
 	return nil
@@ -63,11 +63,11 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 
 // silence is how long the watch may say nothing. Where it has a connection of its own
 // nothing else finds out that the server at its other end is frozen.
-func (t *Target) silence() time.Duration {
-	if t.bookmarked {
-		return t.Timing.Silence * 2 / 3
+func (lv *liveness) silence() time.Duration {
+	if lv.bookmarked {
+		return lv.timing.Silence * 2 / 3
 	}
-	return t.Timing.Silence
+	return lv.timing.Silence
 }
 
 // A resource without bookmarks that is quiet costs a list of all its objects for each
@@ -85,11 +85,11 @@ const (
 )
 
 // rests reports whether a quiet target needs no list yet.
-func (t *Target) rests(q *quiet) bool {
-	if q.unequal || t.progress.Stuck > 0 {
+func (lv *liveness) rests(q *quiet, objects int) bool {
+	if q.unequal || lv.progress.Stuck > 0 {
 		return false
 	}
-	pages := listwatch.PagesFor(t.Index.Len())
-	every := min(time.Duration(pages)*t.Timing.Silence/calmPages, calmSilences*t.Timing.Silence)
-	return time.Since(t.comparedAt) < every-t.Timing.Silence/2 // else it would be one silence later
+	pages := listwatch.PagesFor(objects)
+	every := min(time.Duration(pages)*lv.timing.Silence/calmPages, calmSilences*lv.timing.Silence)
+	return time.Since(lv.comparedAt) < every-lv.timing.Silence/2 // else it would be one silence later
 }

@@ -81,7 +81,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 		return nil
 	}
 	if t.position.rv < s.head {
-		t.progress.Expect(t.position.rv, s.head)
+		t.liveness.progress.Expect(t.position.rv, s.head)
 		return nil
 	}
 	err := t.repeatAll(ctx, s)

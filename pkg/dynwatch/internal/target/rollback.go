@@ -59,7 +59,7 @@ func (t *Target) checkRollback(ctx context.Context) error {
 	if found {
 		return t.rollBack()
 	}
-	t.head = rv
+	t.liveness.head = rv
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (t *Target) rollBack() error {
 	if was := t.loop.loss(); was != nil { // that gap is not declared yet
 		l.from, l.unreadable = was.from, was.unreadable
 	}
-	t.progress, t.refusals = listwatch.Progress{}, refusals{}
+	t.liveness.progress, t.refusals = listwatch.Progress{}, refusals{}
 	t.position.logged, t.Audits.head = 0, 0
 	clear(t.position.ended) // revisions of another history
 	t.Coverage.Forget()

@@ -12,7 +12,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
@@ -71,17 +70,8 @@ type Target struct {
 	lookups   lookups
 	Objects   objects
 
-	// head is the resource's revision when the watch was opened.
-	head uint64
-	// progress is how far the watches have come.
-	progress listwatch.Progress
-	// suspect: the watch was opened because the one before fell silent.
-	suspect bool
-	// comparedAt is when a list was equal to the index last.
-	comparedAt time.Time
-	// bookmarked: the watch has brought a bookmark.
-	bookmarked bool
-	Audits     audits
+	liveness liveness
+	Audits   audits
 
 	Resnapshots resnapshots
 
@@ -99,6 +89,7 @@ func New(o Options) *Target {
 	}
 	t.Audits = newAudits(o.Timing.AuditEvery, t.Status, o.Logger)
 	t.Resnapshots = resnapshots{Requests: make(chan ResnapshotRequest), logger: o.Logger}
+	t.liveness = liveness{timing: &t.Timing, status: t.Status}
 	t.shown = shown{status: t.Status, logger: o.Logger}
 	t.rejections = rejections{at: make(map[string]uint64), store: o.StoreRejected, status: t.Status, logger: o.Logger}
 	t.position.marks, t.position.status = &t.Marks, t.Status

@@ -102,8 +102,8 @@ func mutants() []mutant {
 			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
 		},
 		{
-			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/internal/target/proof.go",
-			old: "return t.rollBack()", new: "return nil",
+			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/internal/target/rollback.go",
+			old: "known)\n\treturn t.rollBack()", new: "known)\n\treturn nil",
 			faults: "N6-restore-documented,N6-restore-below-running", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{

@@ -3,7 +3,7 @@
 //
 // What the API server sends is compared with what the log holds (frames.go, list.go, compare.go). Package decide
 // says what follows, missing.go what became of an object that is no longer shown, objects.go emits it. rollback.go
-// and proof.go find out whether etcd was restored. checkpoint.go and restore.go have what a restart begins with.
+// finds out whether etcd was restored. checkpoint.go and restore.go have what a restart begins with.
 //
 // The parts that can be tested alone are packages of their own: decide, emit, index, listwatch, recovery, selection.
 package target

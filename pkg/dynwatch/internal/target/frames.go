@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // rejectFrame stores a frame that cannot be emitted. A deletion is emitted all the same if
@@ -94,4 +97,88 @@ func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
 		return lossError{&loss{reason: reasonExpired, from: t.position.resume()}}
 	}
 	return nil
+}
+
+// Nearly all frames are new states of objects, with nothing unusual about them or the
+// target. Of those that arrive together the events are gathered and appended together:
+// what comes before an append and after it costs more than the event itself. Nothing
+// waits for a frame that has not arrived. Everything else is handled frame by frame.
+
+// gather adds the event of a frame to the batch, if the frame is such a one. If not, it
+// returns false, and what was gathered is in the log.
+func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
+	o := &w.Object
+	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
+		return false, t.gathered(ctx)
+	}
+	k, e := t.Objects.knownOf(emit.IDOf(o))
+	d := decide.Decide(k, decide.Seen{Kind: decide.State, RV: o.ResourceVersion}, decide.Rules{Arrival: event.Added})
+	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.position.rv, t.position.ahead) {
+		return false, t.gathered(ctx)
+	}
+	if err := t.Objects.Announce(ctx, d.Op, o, e, false); err != nil {
+		return false, err
+	}
+	t.position.ahead = o.ResourceVersion
+	return true, nil
+}
+
+// settled reports whether nothing is under way for which it matters what a single frame
+// tells: no selection, no comparison with a list.
+func (t *Target) settled() bool {
+	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Audits.running == nil
+}
+
+// gathered appends what was gathered, and moves the cursor to it.
+func (t *Target) gathered(ctx context.Context) error {
+	if t.position.ahead == 0 {
+		return nil
+	}
+	if err := t.Writer.Flush(ctx); err != nil {
+		return err
+	}
+	ahead := t.position.ahead
+	t.position.ahead = 0
+	t.refusals = refusals{}
+	t.liveness.progress.Event()
+	t.Status.Progressed()
+	t.pause.reset()
+	t.position.moveTo(ahead)
+	return nil
+}
+
+// longAppend is how long an append may take without a backlog of the watch to be expected.
+const longAppend = time.Second
+
+// appends are those to the log, which blocks while it is full.
+type appends struct {
+	log    journal.Log
+	status *status.Status
+	// stalled is when an append ended that took long: the watch has perhaps brought
+	// more by then than was read of it.
+	stalled time.Time
+}
+
+// append appends events to the log, and blocks while the log is full.
+func (a *appends) append(ctx context.Context, events []event.Event) error {
+	err := a.write(ctx, a.log.Append, events)
+	if err == nil {
+		a.status.Appended(events)
+	}
+	return err
+}
+
+// forget has the log forget objects, and blocks while the log is full.
+func (a *appends) forget(ctx context.Context, objects []event.Event) error {
+	return a.write(ctx, a.log.Forget, objects)
+}
+
+func (a *appends) write(ctx context.Context, call func(context.Context, []event.Event) error, events []event.Event) error {
+	a.status.Block()
+	err := call(ctx, events)
+	if a.status.Unblock() > longAppend {
+		a.stalled = time.Now()
+	}
+	a.status.Alive()
+	return err
 }

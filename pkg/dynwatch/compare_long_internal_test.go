@@ -118,7 +118,7 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 				const pods, older = 200_000, target.BodiesByName
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
-				rv, err := of.Compare(t.Context(), of.NewPass(target.Pass{Newcomer: event.Added, Replay: true}))
+				rv, err := of.Compare(t.Context(), of.Objects.NewPass(target.Pass{Newcomer: event.Added, Replay: true}))
 				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}

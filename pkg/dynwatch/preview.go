@@ -164,7 +164,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	case v.left:
 		err = t.Objects.End(ctx, event.Left, e, object, object.ResourceVersion, false)
 	case v.entered:
-		err = t.Objects.Announce(ctx, event.Entered, object, e, false)
+		err = t.Objects.Announce(ctx, event.Entered, object, e, false, object.ResourceVersion)
 	case c.Op == event.Deleted:
 		err = t.Apply(ctx, watch.Deleted, object)
 	default:

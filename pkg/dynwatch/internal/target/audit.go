@@ -78,8 +78,8 @@ func (t *Target) beginAudit(ctx context.Context) {
 	if a.every > 0 {
 		a.due = time.Now().Add(a.every*3/4 + rand.N(a.every/2+1)) //nolint:gosec // jitter
 	}
-	t.sweeps++
-	a.running = &auditRun{number: t.sweeps, position: t.position.resume(), ended: maps.Clone(t.position.ended)}
+	t.Objects.sweeps++
+	a.running = &auditRun{number: t.Objects.sweeps, position: t.position.resume(), ended: maps.Clone(t.position.ended)}
 	if !asked || a.head != 0 {
 		a.running.at = t.position.resume()
 	}

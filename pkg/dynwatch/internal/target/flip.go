@@ -91,7 +91,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 		return err
 	}
 	if missed || rv > t.position.rv {
-		t.lack(f.After, max(rv, t.position.rv))
+		t.flipGap.widen(f.After, max(rv, t.position.rv))
 	}
 	c.Began(name, rv, t.position.rv)
 	return nil
@@ -99,7 +99,7 @@ func (t *Target) match(ctx context.Context, name string, f selection.Flip) error
 
 // enter has the objects of a namespace enter as a list at a revision shows them. It returns the list's revision.
 func (t *Target) enter(ctx context.Context, namespace string, at, cause uint64) (uint64, error) {
-	p := t.NewPass(Pass{Namespace: namespace, Newcomer: event.Entered, Cause: cause})
+	p := t.Objects.NewPass(Pass{Namespace: namespace, Newcomer: event.Entered, Cause: cause})
 	rv, err := t.list(ctx, p, &listwatch.Listing{At: at, Namespace: namespace, Brief: true})
 	if err != nil {
 		return rv, err
@@ -140,7 +140,7 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 			l.Until = min(until, max(cause, known)) // it may match again after that
 		}
 		if l.Broken != 0 {
-			t.lack(l.Broken, l.Until)
+			t.flipGap.widen(l.Broken, l.Until)
 		}
 		l.Broken = 0
 	}
@@ -148,24 +148,27 @@ func (t *Target) unmatch(ctx context.Context, name string, cause uint64) error {
 	return err
 }
 
-// lack notes that states of a namespace may be missing.
-func (t *Target) lack(after, to uint64) {
+// flipGap is what namespaces lack that are matched or unmatched together.
+type flipGap event.GapInfo
+
+// widen notes that states of a namespace may be missing.
+func (g *flipGap) widen(after, to uint64) {
 	if after >= to {
 		return
 	}
-	if t.flipGap.To != 0 {
-		after, to = min(after, t.flipGap.From), max(to, t.flipGap.To)
+	if g.To != 0 {
+		after, to = min(after, g.From), max(to, g.To)
 	}
-	t.flipGap = event.GapInfo{From: after, To: to, Reason: reasonSelection, Recovered: event.RecoveredState}
+	*g = flipGap{From: after, To: to, Reason: reasonSelection, Recovered: event.RecoveredState}
 }
 
 // declareFlips emits the gap of namespaces that flipped.
 func (t *Target) declareFlips(ctx context.Context) error {
-	g := t.flipGap
+	g := event.GapInfo(t.flipGap)
 	if g.To == 0 {
 		return nil
 	}
-	t.flipGap = event.GapInfo{}
+	t.flipGap = flipGap{}
 	t.Logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered,
 		"runbook", display.GapRunbook(g.Reason))
 	return t.Writer.EmitGap(ctx, g)

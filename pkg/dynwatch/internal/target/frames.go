@@ -38,7 +38,7 @@ func (t *Target) Apply(ctx context.Context, typ watch.EventType, o *frame.Object
 		case err != nil:
 			return err
 		case gone:
-			return t.missedStay(ctx, id, o.ResourceVersion)
+			return t.Objects.missedStay(ctx, id, o.ResourceVersion)
 		}
 	}
 	d := t.Objects.onFrame(k, decide.Seen{Kind: kindOf(typ), RV: o.ResourceVersion})
@@ -84,19 +84,9 @@ func (t *Target) act(ctx context.Context, d decide.Decision, id index.ID, e *ind
 	case err != nil:
 		return err
 	case gone:
-		return t.missedStay(ctx, id, rv)
+		return t.Objects.missedStay(ctx, id, rv)
 	}
-	return t.Objects.announceCaused(ctx, op, o, e, compacted, cause)
-}
-
-// missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
-// present said that it was deleted, see endGone. A list and a gap follow, unless etcd never had the state.
-func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
-	_, there, err := t.Discovery.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
-	if there || err != nil && !listwatch.Unsupported(err) {
-		return lossError{&loss{reason: reasonExpired, from: t.position.resume()}}
-	}
-	return nil
+	return t.Objects.Announce(ctx, op, o, e, compacted, cause)
 }
 
 // Nearly all frames are new states of objects, with nothing unusual about them or the
@@ -108,7 +98,9 @@ func (t *Target) missedStay(ctx context.Context, id index.ID, rv uint64) error {
 // returns false, and what was gathered is in the log.
 func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	o := &w.Object
-	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
+	// With a selection, or a comparison under way, it matters what a single frame says.
+	single := t.Coverage.Filter != nil || t.Spec.Selects() || t.Audits.running != nil
+	if single || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
 	k, e := t.Objects.knownOf(emit.IDOf(o))
@@ -116,17 +108,11 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if d.Op == "" || d.Replaced || e == nil && w.Kind == watch.Modified || o.ResourceVersion < max(t.position.rv, t.position.ahead) {
 		return false, t.gathered(ctx)
 	}
-	if err := t.Objects.Announce(ctx, d.Op, o, e, false); err != nil {
+	if err := t.Objects.Announce(ctx, d.Op, o, e, false, o.ResourceVersion); err != nil {
 		return false, err
 	}
 	t.position.ahead = o.ResourceVersion
 	return true, nil
-}
-
-// settled reports whether nothing is under way for which it matters what a single frame
-// tells: no selection, no comparison with a list.
-func (t *Target) settled() bool {
-	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Audits.running == nil
 }
 
 // gathered appends what was gathered, and moves the cursor to it.

@@ -47,9 +47,9 @@ type Pass struct {
 }
 
 // NewPass gives a pass the next number, so that entries which it marks differ from those of passes before.
-func (t *Target) NewPass(s Pass) *Pass {
-	t.sweeps++
-	s.Number = t.sweeps
+func (ob *objects) NewPass(s Pass) *Pass {
+	ob.sweeps++
+	s.Number = ob.sweeps
 	return &s
 }
 
@@ -64,7 +64,13 @@ func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint6
 	l.Memory = &memory
 	rv, err := t.Discovery.Source.List(ctx, l, t.Discovery.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
-		err := t.takeListed(ctx, s, o, bad)
+		var err error
+		switch {
+		case bad != nil:
+			err = t.rejectListed(ctx, s, bad)
+		case t.Coverage.Filter.Covers(o.Namespace):
+			err = t.observe(ctx, s, o)
+		}
 		if !t.Writer.Pending() {
 			memory.Reset() // what was listed so far is in the log
 		}
@@ -78,16 +84,6 @@ func (t *Target) list(ctx context.Context, s *Pass, l *listwatch.Listing) (uint6
 	}
 	// What was seen before a failure is announced: the next attempt builds on it.
 	return rv, errors.Join(err, t.Writer.Flush(ctx))
-}
-
-func (t *Target) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *frame.Malformed) error {
-	switch {
-	case bad != nil:
-		return t.rejectListed(ctx, s, bad)
-	case !t.Coverage.Filter.Covers(o.Namespace):
-		return nil
-	}
-	return t.observe(ctx, s, o)
 }
 
 // rejectListed keeps an object that cannot be passed on. If another one had its
@@ -163,7 +159,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 			return err
 		}
 	}
-	return t.Objects.Announce(ctx, d.Op, o, e, true)
+	return t.Objects.Announce(ctx, d.Op, o, e, true, o.ResourceVersion)
 }
 
 // listed is what the log holds of a listed object's name, for a pass that marks the entry.
@@ -210,7 +206,7 @@ func (t *Target) announceListed(ctx context.Context, s *Pass, d decide.Decision,
 	if gone || err != nil {
 		return err
 	}
-	if err := t.Objects.announceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
+	if err := t.Objects.Announce(ctx, op, o, nil, s.Replay, cause); err != nil {
 		return err
 	}
 	t.Index.Get(o.Namespace, o.Name).Sweep = s.Number

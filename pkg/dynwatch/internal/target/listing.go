@@ -97,11 +97,11 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		}
 	}
 	t.shown.set(status.Syncing, "reading the first list") // not before: a forbidden target stays so
-	if err := t.openFirst(ctx, f); err != nil {
+	if err := f.open(ctx, t.Writer); err != nil {
 		return f, err
 	}
 	if f.pass == nil {
-		f.pass, f.pages, f.refused = t.NewPass(Pass{Newcomer: t.Discovery.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
+		f.pass, f.pages, f.refused = t.Objects.NewPass(Pass{Newcomer: t.Discovery.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
 		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)
@@ -135,19 +135,19 @@ func (t *Target) beginFirst(ctx context.Context, f *listing) error {
 	return t.markNow(ctx)
 }
 
-// openFirst says that the first list begins, unless the log has that from an earlier
+// open says that the list begins, unless the log has that from an earlier
 // process: objects were announced behind it.
-func (t *Target) openFirst(ctx context.Context, f *listing) error {
+func (f *listing) open(ctx context.Context, w *emit.Writer) error {
 	if f.opened {
 		return nil
 	}
-	begin := t.Writer.Record(event.Begin)
-	last, ok, err := t.Log.Last(ctx, &begin)
+	begin := w.Record(event.Begin)
+	last, ok, err := w.Log.Last(ctx, &begin)
 	if err != nil {
 		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
 	}
 	if !ok || last.Run != f.number {
-		if err := t.Writer.EmitBound(ctx, event.Begin, f.number, f.from, false); err != nil {
+		if err := w.EmitBound(ctx, event.Begin, f.number, f.from, false); err != nil {
 			return err
 		}
 	}

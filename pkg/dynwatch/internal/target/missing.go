@@ -165,5 +165,15 @@ func (ob *objects) emitDecided(ctx context.Context, d decide.Decision, e *index.
 	if err != nil {
 		return err
 	}
-	return ob.Announce(ctx, op, f.Object, e, true)
+	return ob.Announce(ctx, op, f.Object, e, true, f.Object.ResourceVersion)
+}
+
+// missedStay follows a state of an object that is deleted by both log and etcd: it had left the selection when the
+// present said that it was deleted, see endGone. A list and a gap follow, unless etcd never had the state.
+func (ob *objects) missedStay(ctx context.Context, id index.ID, rv uint64) error {
+	_, there, err := ob.discovery.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
+	if there || err != nil && !listwatch.Unsupported(err) {
+		return lossError{&loss{reason: reasonExpired, from: ob.position.resume()}}
+	}
+	return nil
 }

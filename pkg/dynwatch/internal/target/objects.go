@@ -25,6 +25,8 @@ type objects struct {
 	departed map[string]struct{}
 	// heldBack: change filters have held back states. The log does not know which.
 	heldBack bool
+	// sweeps numbers the sweeps, for the marks in the index.
+	sweeps uint32
 
 	index     *index.Index
 	writer    *emit.Writer
@@ -48,14 +50,9 @@ func (ob *objects) knownOf(id index.ID) (decide.Known, *index.Entry) {
 }
 
 // Announce emits op for an object that exists, and remembers it, unless the change filters
-// hold it back. e is what the index holds of it under the same uid, nil if nothing.
-func (ob *objects) Announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
-	return ob.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
-}
-
-// announceCaused is announce for what has entered because of another object, the
-// Namespace: cause is the revision of its change.
-func (ob *objects) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
+// hold it back. e is what the index holds of it under the same uid, nil if nothing. Cause is the revision of the object
+// or, if it has entered because of its Namespace, that of the Namespace.
+func (ob *objects) Announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
 	if e == nil {
 		if err := ob.meetReturned(ctx, o); err != nil {
 			return err

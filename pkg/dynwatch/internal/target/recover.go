@@ -6,6 +6,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
 )
@@ -116,7 +117,7 @@ func (t *Target) recoverBy(ctx context.Context, l *loss) (state, error) {
 
 // recoverAt compares a list at a revision, now if it is 0. The next watch begins there.
 func (t *Target) recoverAt(ctx context.Context, l *loss, at uint64) (state, error) {
-	p := t.NewPass(Pass{At: at, Newcomer: event.Added, Replay: true, Brief: !l.declares()})
+	p := t.Objects.NewPass(Pass{At: at, Newcomer: event.Added, Replay: true, Brief: !l.declares()})
 	if t.Coverage.Outdated() { // the log has all other objects up to there
 		p.Newcomer, p.Cause = event.Entered, t.Coverage.At()
 	}
@@ -127,7 +128,7 @@ func (t *Target) recoverAt(ctx context.Context, l *loss, at uint64) (state, erro
 // recoverAll compares the whole objects of a list of now: after a rollback the same revision can be another state,
 // and some servers have no other lists.
 func (t *Target) recoverAll(ctx context.Context, l *loss) (state, error) {
-	p := t.NewPass(Pass{Newcomer: event.Added, Replay: true, Rollback: l.reason == reasonRollback})
+	p := t.Objects.NewPass(Pass{Newcomer: event.Added, Replay: true, Rollback: l.reason == reasonRollback})
 	rv, err := t.list(ctx, p, &listwatch.Listing{})
 	return t.recoveredBy(ctx, l, p, rv, err)
 }
@@ -155,7 +156,11 @@ func (t *Target) Compare(ctx context.Context, s *Pass) (uint64, error) {
 		return rv, err
 	}
 	s.At = rv
-	if err := t.walk(ctx, t.queries(s, differing)); err != nil {
+	var queries []recovery.Query
+	if l := t.loop.loss(); l != nil && l.walks() && t.refusals.count <= maxRefusals {
+		queries = t.Objects.queries(s, l, differing, t.Limits.Requests)
+	}
+	if err := t.walk(ctx, queries); err != nil {
 		return rv, err
 	}
 	if t.loop.loss() != nil { // what is fetched may hide revisions

@@ -106,7 +106,7 @@ func (t *Target) listAgain(ctx context.Context) error {
 
 // repeatAll lists the objects and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
-	pass := t.NewPass(Pass{Repeat: s.request.Run})
+	pass := t.Objects.NewPass(Pass{Repeat: s.request.Run})
 	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.position.rv, Brief: true})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0

@@ -54,8 +54,7 @@ type Target struct {
 	Marks    marks
 	// Coverage are the namespaces whose objects the target announces.
 	Coverage selection.Coverage
-	// flipGap is what namespaces lack that are matched or unmatched together.
-	flipGap event.GapInfo
+	flipGap  flipGap
 
 	Discovery discovery
 	pause     pause
@@ -64,11 +63,9 @@ type Target struct {
 	loop       loop
 	refusals   refusals
 	rejections rejections
-	// sweeps numbers the sweeps, for the marks in the index.
-	sweeps    uint32
-	rollbacks rollbacks
-	lookups   lookups
-	Objects   objects
+	rollbacks  rollbacks
+	lookups    lookups
+	Objects    objects
 
 	liveness liveness
 	Audits   audits

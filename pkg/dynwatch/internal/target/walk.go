@@ -21,39 +21,35 @@ import (
 // queries are what there is to walk after a sweep. Those whose newest revision is
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
-func (t *Target) queries(s *Pass, differing []listwatch.Listed) []recovery.Query {
-	l := t.loop.loss()
-	if l == nil || !l.walks() || t.refusals.count > maxRefusals {
-		return nil
-	}
+func (ob *objects) queries(s *Pass, l *loss, differing []listwatch.Listed, most int) []recovery.Query {
 	var all []recovery.Query
 	// Each costs a request at least: what is more than the budget need not be kept.
 	trim := func() {
 		slices.SortStableFunc(all, func(a, b recovery.Query) int { return cmp.Compare(a.RV, b.RV) })
-		if len(all) > t.Limits.Requests {
-			all, l.incomplete = all[:t.Limits.Requests], true
+		if len(all) > most {
+			all, l.incomplete = all[:most], true
 		}
 	}
 	add := func(e *index.Entry, d listwatch.Listed) {
-		if len(all) > 2*t.Limits.Requests {
+		if len(all) > 2*most {
 			trim()
 		}
 		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.At}
-		q.Floor = max(l.from, t.position.endedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
+		q.Floor = max(l.from, ob.position.endedAt(q.Namespace, q.Name), ob.coverage.ListedAt(q.Namespace))
 		if e != nil {
-			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
+			q.KnownUID, q.KnownRV = ob.index.UID(e), e.RV
 		}
-		if e != nil && t.Index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.Floor {
+		if e != nil && ob.index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.Floor {
 			return // no revision is missing: a change filter held it back
 		}
 		all = append(all, q)
 	}
 	for _, d := range differing {
-		add(t.Index.Get(d.Namespace, d.Name), d)
+		add(ob.index.Get(d.Namespace, d.Name), d)
 	}
-	for _, e := range t.Objects.missing(s) {
-		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
-			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
+	for _, e := range ob.missing(s) {
+		if e.RV <= s.At && ob.coverage.Filter.Covers(ob.index.Namespace(e)) {
+			add(e, listwatch.Listed{Namespace: ob.index.Namespace(e), Name: ob.index.Name(e)})
 		}
 	}
 	trim()

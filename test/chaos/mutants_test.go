@@ -51,7 +51,7 @@ func mutants() []mutant {
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
-			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/target/compare.go",
+			name: "uid-ignored-in-lists", file: "pkg/dynwatch/internal/target/list.go",
 			old: "if d.Replaced || d.Op != \"\" {", new: "if !d.Replaced && d.Op != \"\" {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},

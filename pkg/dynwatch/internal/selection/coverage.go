@@ -1,7 +1,7 @@
 // Package selection knows which namespaces a target covers: by name, and by the labels of the
 // Namespaces, which one watch follows for all targets. It says which namespaces begin and no longer
 // match, and where a target begins with one. It emits nothing: package target does
-// (namespaces.go has the whole story, flip.go the acts).
+// (namespaces.go has the whole story).
 package selection
 
 // maxFiltered bounds the namespaces of which the filtered frames are noted.

@@ -66,7 +66,8 @@ func (ob *objects) Announce(ctx context.Context, op event.Op, o *frame.Object, e
 	switch {
 	case held:
 		ob.status.Unchanged.Add(1)
-		ob.noteHeldBack(e, o.ResourceVersion)
+		ob.heldBack = true
+		ob.index.Skip(e, o.ResourceVersion)
 	case audited && !skipped: // by change filters of the process before this one, which this one may not have
 		ob.audits.diverged(ob.loop.loss(), emit.IDOf(o), o.ResourceVersion)
 	}
@@ -79,13 +80,6 @@ func (ob *objects) End(ctx context.Context, op event.Op, e *index.Entry, o *fram
 		return err
 	}
 	return ob.writer.WriteEnd(ctx, op, e, o, rv, replay)
-}
-
-// noteHeldBack notes that an object existed at a revision, in a state that the change filters held
-// back.
-func (ob *objects) noteHeldBack(e *index.Entry, rv uint64) {
-	ob.heldBack = true
-	ob.index.Skip(e, rv)
 }
 
 // mayHaveHeldBack reports whether a state that the watch has come past, newer than the

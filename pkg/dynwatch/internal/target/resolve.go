@@ -54,15 +54,6 @@ type discovery struct {
 	logger  *slog.Logger
 }
 
-// newDiscovery asks to be noticed. Unsubscribe must be called at the end.
-func newDiscovery(o *Options, w *emit.Writer, f *selection.Filter, st *status.Status) discovery {
-	return discovery{
-		notice: o.Served.Subscribe(o.Spec.GroupResource()), timer: stoppedTimer(),
-		spec: &o.Spec, served: o.Served, clients: o.Clients, timing: &o.Timing,
-		writer: w, filter: f, status: st, logger: o.Logger,
-	}
-}
-
 // unsubscribe ends the notices.
 func (d *discovery) unsubscribe() { d.served.Unsubscribe(d.spec.Group, d.notice) }
 

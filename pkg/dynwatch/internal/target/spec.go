@@ -63,13 +63,10 @@ func (s Spec) Wanted() catalog.Wanted {
 	return catalog.Wanted{Group: s.Group, Version: s.Version, Resource: s.Resource, NamespaceKeys: s.namespaceKeys(), Earlier: s.Earlier}
 }
 
-// secrets reports whether the objects are Secrets.
-func (s Spec) secrets() bool { return s.Group == "" && s.Resource == "secrets" }
-
 // Shown is the content of events. Values of Secrets do not show in it.
 func (s Spec) Shown() emit.Content {
 	c := s.Content
-	c.Secret = s.secrets() && !s.Exact
+	c.Secret = s.Group == "" && s.Resource == "secrets" && !s.Exact
 	return c
 }
 

@@ -48,31 +48,25 @@ type Target struct {
 	Status *status.Status
 	Index  *index.Index
 	// Writer writes index and log.
-	Writer   *emit.Writer
-	appends  appends
-	position position
-	Marks    marks
-	// Coverage are the namespaces whose objects the target announces.
-	Coverage selection.Coverage
-	flipGap  flipGap
-
-	Discovery discovery
-	pause     pause
-	opening   opening
-
-	loop       loop
-	refusals   refusals
-	rejections rejections
-	rollbacks  rollbacks
-	lookups    lookups
-	Objects    objects
-
-	liveness liveness
-	Audits   audits
-
+	Writer      *emit.Writer
+	appends     appends
+	loop        loop
+	position    position
+	Marks       marks
+	Discovery   discovery
+	Coverage    selection.Coverage // the namespaces whose objects the target announces
+	flipGap     flipGap
+	lookups     lookups
+	Objects     objects
+	rejections  rejections
+	rollbacks   rollbacks
+	refusals    refusals
+	liveness    liveness
+	Audits      audits
 	Resnapshots resnapshots
-
-	shown shown
+	pause       pause
+	opening     opening
+	shown       shown
 }
 
 // New returns a target whose loop does not run yet.
@@ -97,7 +91,10 @@ func New(o Options) *Target {
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})
 	t.pause.reset()
-	t.Discovery = newDiscovery(&t.Options, t.Writer, t.Coverage.Filter, t.Status)
+	t.Discovery = discovery{
+		notice: o.Served.Subscribe(o.Spec.GroupResource()), timer: stoppedTimer(), spec: &t.Spec, served: o.Served,
+		clients: o.Clients, timing: &t.Timing, writer: t.Writer, filter: t.Coverage.Filter, status: t.Status, logger: o.Logger,
+	}
 	t.lookups = lookups{
 		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop, coverage: &t.Coverage,
 		status: t.Status, logger: o.Logger,

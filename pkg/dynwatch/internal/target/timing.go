@@ -75,7 +75,5 @@ type Limits struct {
 
 // DefaultLimits are those of the daemon.
 func DefaultLimits() Limits {
-	return Limits{
-		Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Bodies: 4 << 20,
-	}
+	return Limits{Requests: kube.WalkRequests, Time: 30 * time.Second, Width: 8, Bodies: 4 << 20}
 }

@@ -109,7 +109,7 @@ func (t *Target) concludeAudit(ctx context.Context) error {
 	case a.err == nil && a.differing > 0:
 		t.Audits.stop()
 		audited := AuditResult{Revision: a.at, Objects: a.objects}
-		return lossError{&loss{reason: reasonAudit, from: t.position.clean, audited: audited}}
+		return lossError{of: &loss{reason: reasonAudit, from: t.position.clean, audited: audited}}
 	}
 	t.Audits.stop()
 	if a.err == nil {

@@ -158,5 +158,5 @@ func (t *Target) beginRecovery(reason string) recovering {
 	t.Logger.Info("reconciling the journal from a list", "reason", reason)
 	t.Discovery.FirstOp = event.Added
 	t.Status.Synced.Store(true)
-	return recovering{&loss{reason: reason, from: t.position.rv}}
+	return recovering{lost: &loss{reason: reason, from: t.position.rv}}
 }

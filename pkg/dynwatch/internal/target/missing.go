@@ -173,7 +173,7 @@ func (ob *objects) emitDecided(ctx context.Context, d decide.Decision, e *index.
 func (ob *objects) missedStay(ctx context.Context, id index.ID, rv uint64) error {
 	_, there, err := ob.discovery.Source.MatchAt(ctx, id.Namespace, id.Name, rv)
 	if there || err != nil && !listwatch.Unsupported(err) {
-		return lossError{&loss{reason: reasonExpired, from: ob.position.resume()}}
+		return lossError{of: &loss{reason: reasonExpired, from: ob.position.resume()}}
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (t *Target) endedBy(err error) error {
 func (t *Target) fallBehind() error {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.position.rv,
 		"runbook", display.GapRunbook(reasonBehind))
-	return lossError{&loss{reason: reasonBehind, from: t.position.provenSince()}}
+	return lossError{of: &loss{reason: reasonBehind, from: t.position.provenSince()}}
 }
 
 // quiet is how long nothing has come, and what was found out about it.

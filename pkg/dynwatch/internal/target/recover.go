@@ -33,7 +33,7 @@ func (t *Target) refused(err error) (state, error) {
 		t.Logger.Info("history expired; trying another connection", "resource_version", t.position.rv, "oldest", r.oldest)
 		return following{}, nil
 	}
-	next := recovering{&loss{reason: reasonExpired, from: t.position.resume(), oldest: r.oldest}}
+	next := recovering{lost: &loss{reason: reasonExpired, from: t.position.resume(), oldest: r.oldest}}
 	if r.count > 2 {
 		return next, fmt.Errorf("resume the watch after a reconcile: %w", err)
 	}
@@ -44,7 +44,7 @@ func (t *Target) refused(err error) (state, error) {
 // of the revision at which the next watch begins: the oldest one that the API server names, or, if it names none or
 // etcd has compacted that, now.
 func (t *Target) recover(ctx context.Context, l *loss) (state, error) {
-	stay := recovering{l}
+	stay := recovering{lost: l}
 	if err := t.Clients.Identity.Check(ctx); err != nil {
 		return stay, err
 	}
@@ -142,7 +142,7 @@ func (t *Target) recoveredBy(ctx context.Context, l *loss, p *Pass, rv uint64, e
 		err = t.Objects.endMissing(ctx, p, rv)
 	}
 	if err != nil {
-		return recovering{l}, err
+		return recovering{lost: l}, err
 	}
 	t.position.forgetEnds(rv)
 	return following{}, t.declare(ctx, l, rv)

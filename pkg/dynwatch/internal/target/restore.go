@@ -116,7 +116,7 @@ func (t *Target) resumeAt(m checkpoint, ends endings) state {
 		return t.beginRecovery(reasonSelection)
 	case m.Lost != "":
 		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
-		return recovering{&loss{reason: m.Lost, from: m.RV, incomplete: m.Torn, resumed: true}}
+		return recovering{lost: &loss{reason: m.Lost, from: m.RV, incomplete: m.Torn, resumed: true}}
 	}
 	return following{}
 }

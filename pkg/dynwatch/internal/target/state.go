@@ -14,12 +14,12 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// state is what a target does: waiting, listing, following, recovering or stopped. What it knows only while it
+// state is what a target does: preparing, listing, following, recovering or stopped. What it knows only while it
 // does that is in the state, and gone with it. [Target.step] does one step of a state and returns the next one;
 // after an error, [after] says where the target goes on.
 //
 //	state       a step                                  done                   history is lost
-//	waiting     read the log, find the resource,        then                   recovering
+//	preparing   read the log, find the resource,        then                   recovering
 //	            wait for the Namespaces
 //	listing     read the first list                     following              listing, all objects again
 //	following   watch from the position                 following; recovering  recovering
@@ -28,17 +28,17 @@ import (
 //	recovering  compare a list with the log             following              recovering again
 //	stopped
 //
-// A resource that is not served (404) leads to waiting, and from there back to the same state; one that was removed,
+// A resource that is not served (404) leads to preparing, and from there back to the same state; one that was removed,
 // with its objects announced as deleted, to listing. After any other error the target pauses and repeats the
 // step. An error of the log, and the end of the context, stop it.
 type state interface {
-	// below is the state that a target waits for or was stopped in, otherwise the state itself.
+	// below is the state that a target prepares for or was stopped in, otherwise the state itself.
 	below() state
 }
 
-// waiting: the target has no log, no resource, or no Namespaces yet. Then is what it does next, nil until the
+// preparing: the target has no log, no resource, or no Namespaces yet. Then is what it does next, nil until the
 // log was read.
-type waiting struct{ then state }
+type preparing struct{ then state }
 
 // following: the target watches from its position.
 type following struct{}
@@ -49,7 +49,7 @@ type recovering struct{ lost *loss }
 // stopped: the loop has ended in a state, because of an error of the log or because its context has ended.
 type stopped struct{ in state }
 
-func (s waiting) below() state    { return s.then }
+func (s preparing) below() state  { return s.then }
 func (f *listing) below() state   { return f }
 func (s following) below() state  { return s }
 func (s recovering) below() state { return s }
@@ -65,9 +65,9 @@ func (r removed) Unwrap() error { return r.error }
 
 // after is the state in which a target goes on whose step in a state has ended with an error.
 func after(s state, err error) state {
-	_, waits := s.(waiting)
-	if _, gone := errors.AsType[removed](err); gone && waits {
-		s = waiting{new(listing)}
+	_, prepares := s.(preparing)
+	if _, gone := errors.AsType[removed](err); gone && prepares {
+		s = preparing{then: new(listing)}
 	} else if gone {
 		s = new(listing)
 	}
@@ -75,16 +75,16 @@ func after(s state, err error) state {
 		if first, lists := s.(*listing); lists {
 			return first.again()
 		}
-		if waits {
-			return waiting{recovering{l.of}}
+		if prepares {
+			return preparing{then: recovering{lost: l.of}}
 		}
-		return recovering{l.of}
+		return recovering{lost: l.of}
 	}
 	switch {
 	case errors.Is(err, emit.ErrLog), errors.Is(err, errEnd):
-		return stopped{s}
-	case unserved(err) && !waits:
-		return waiting{s}
+		return stopped{in: s}
+	case unserved(err) && !prepares:
+		return preparing{then: s}
 	default:
 		return s
 	}

@@ -19,11 +19,11 @@ import (
 // describe names a state with what it has of a loss.
 func describe(s state) string {
 	switch s := s.(type) {
-	case waiting:
+	case preparing:
 		if s.then == nil {
-			return "waiting"
+			return "preparing"
 		}
-		return "waiting, " + describe(s.then)
+		return "preparing, " + describe(s.then)
 	case *listing:
 		text := fmt.Sprintf("listing from %d", s.from)
 		if s.restored {
@@ -62,8 +62,8 @@ func TestAfter(t *testing.T) {
 		{"overload", apierrors.NewTooManyRequestsError("later")},
 		{"list expired", apierrors.NewResourceExpired("too old")},
 		{"wrong list", listwatch.ErrWrongList},
-		{"rollback", lossError{&loss{reason: reasonRollback}}},
-		{"behind", lossError{&loss{reason: reasonBehind}}},
+		{"rollback", lossError{of: &loss{reason: reasonRollback}}},
+		{"behind", lossError{of: &loss{reason: reasonBehind}}},
 	}
 	// What is not named stays in its state.
 	stay := func(as string, others map[string]string) map[string]string {
@@ -82,32 +82,32 @@ func TestAfter(t *testing.T) {
 		from func() state
 		want map[string]string
 	}{
-		{func() state { return waiting{} }, stay("waiting", map[string]string{
-			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
-			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
+		{func() state { return preparing{} }, stay("preparing", map[string]string{
+			"removed": "preparing, listing from 0", "namespace removed": "preparing, listing from 0",
+			"rollback": "preparing, recovering rollback", "behind": "preparing, recovering behind",
 		})},
-		{func() state { return waiting{following{}} }, stay("waiting, following", map[string]string{
-			"removed": "waiting, listing from 0", "namespace removed": "waiting, listing from 0",
-			"rollback": "waiting, recovering rollback", "behind": "waiting, recovering behind",
+		{func() state { return preparing{then: following{}} }, stay("preparing, following", map[string]string{
+			"removed": "preparing, listing from 0", "namespace removed": "preparing, listing from 0",
+			"rollback": "preparing, recovering rollback", "behind": "preparing, recovering behind",
 		})},
 		{func() state { return &listing{from: 7} }, stay("listing from 7", map[string]string{
-			"404": "waiting, listing from 7", "not served": "waiting, listing from 7",
-			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"404": "preparing, listing from 7", "not served": "preparing, listing from 7",
+			"removed": "preparing, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "listing from 7, restored", "behind": "listing from 7, restored",
 		})},
 		{func() state { return &listing{from: 7, pass: new(Pass)} }, stay("listing from 7", map[string]string{
-			"404": "waiting, listing from 7", "not served": "waiting, listing from 7",
-			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"404": "preparing, listing from 7", "not served": "preparing, listing from 7",
+			"removed": "preparing, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "listing from 7, restored, broken", "behind": "listing from 7, restored, broken",
 		})},
 		{func() state { return following{} }, stay("following", map[string]string{
-			"404": "waiting, following", "not served": "waiting, following",
-			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+			"404": "preparing, following", "not served": "preparing, following",
+			"removed": "preparing, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "recovering rollback", "behind": "recovering behind",
 		})},
-		{func() state { return recovering{&loss{reason: reasonExpired}} }, stay("recovering expired", map[string]string{
-			"404": "waiting, recovering expired", "not served": "waiting, recovering expired",
-			"removed": "waiting, listing from 0", "namespace removed": "listing from 0",
+		{func() state { return recovering{lost: &loss{reason: reasonExpired}} }, stay("recovering expired", map[string]string{
+			"404": "preparing, recovering expired", "not served": "preparing, recovering expired",
+			"removed": "preparing, listing from 0", "namespace removed": "listing from 0",
 			"rollback": "recovering rollback", "behind": "recovering behind",
 		})},
 	} {

@@ -76,7 +76,7 @@ func New(o Options) *Target {
 		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
 		Marks: marks{log: o.Log, target: o.Name, timer: stoppedTimer()}, Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
 		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
-		loop:      loop{state: waiting{}},
+		loop:      loop{state: preparing{}},
 	}
 	t.Audits = newAudits(o.Timing.AuditEvery, t.Status, o.Logger)
 	t.Resnapshots = resnapshots{Requests: make(chan ResnapshotRequest), logger: o.Logger}
@@ -164,8 +164,8 @@ func (t *Target) advance(ctx context.Context) error {
 func (t *Target) step(ctx context.Context) (state, error) {
 	t.Status.Alive()
 	switch s := t.loop.state.(type) {
-	case waiting:
-		return t.wait(ctx, s)
+	case preparing:
+		return t.prepare(ctx, s)
 	case *listing:
 		return t.readFirst(ctx, s)
 	case following:
@@ -177,8 +177,8 @@ func (t *Target) step(ctx context.Context) (state, error) {
 	}
 }
 
-// wait does one thing that must be done before the target can list or watch.
-func (t *Target) wait(ctx context.Context, s waiting) (state, error) {
+// prepare does one thing that must be done before the target can list or watch.
+func (t *Target) prepare(ctx context.Context, s preparing) (state, error) {
 	var err error
 	switch {
 	case s.then == nil:

@@ -15,8 +15,8 @@ func (c *Coverage) Start(name string, f Flip, position uint64) (at uint64, misse
 // Cover covers a namespace. Its objects are listed next.
 func (c *Coverage) Cover(name string) {
 	c.change(func() {
-		c.set(name, true, Flip{At: c.Namespaces.at})
-		delete(c.leaving, name)
+		c.labelled.set(name, true, Flip{At: c.Namespaces.at})
+		delete(c.labelled.leaving, name)
 	})
 }
 
@@ -37,9 +37,9 @@ func (c *Coverage) Uncover(name string, f Flip, l Leaving, leaves bool) {
 		if f.At == 0 {
 			f.At = c.Namespaces.known[name].rv
 		}
-		c.set(name, false, f)
-		if delete(c.leaving, name); leaves {
-			c.leaving[name] = l
+		c.labelled.set(name, false, f)
+		if delete(c.labelled.leaving, name); leaves {
+			c.labelled.leaving[name] = l
 		}
 	})
 }
@@ -81,7 +81,7 @@ func (c *Coverage) Pass(rv uint64) (left map[string]Leaving, moved bool) {
 			moved = true
 		}
 	}
-	for name, l := range c.leaving {
+	for name, l := range c.labelled.leaving {
 		if l.Until != 0 && l.Until <= rv {
 			if left == nil {
 				left = make(map[string]Leaving)
@@ -93,4 +93,4 @@ func (c *Coverage) Pass(rv uint64) (left map[string]Leaving, moved bool) {
 }
 
 // Left notes that the objects of a namespace have left.
-func (c *Coverage) Left(name string) { c.change(func() { delete(c.leaving, name) }) }
+func (c *Coverage) Left(name string) { c.change(func() { delete(c.labelled.leaving, name) }) }

@@ -25,7 +25,8 @@ type Coverage struct {
 	// Apart: the Namespaces are in another store, so that their revisions and those of
 	// frames do not compare.
 	Apart bool
-	*labelled
+	// labelled are the namespaces that are covered by their labels.
+	labelled *labelled
 	// at is the revision of the Namespaces with which the coverage was in line last. agreed is the revision
 	// of the Namespaces with which the log was in line last.
 	at, agreed uint64
@@ -77,7 +78,7 @@ func (c *Coverage) Trouble() error {
 
 // change changes what the target covers, which others may read.
 func (c *Coverage) change(do func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.labelled.mu.Lock()
+	defer c.labelled.mu.Unlock()
 	do()
 }

@@ -16,10 +16,10 @@ type Mark struct {
 // Mark returns what a checkpoint has to say.
 func (c *Coverage) Mark() Mark {
 	m := Mark{At: c.agreed}
-	if !c.outdated && !c.flipping && len(c.leaving)+len(c.listed) == 0 {
-		c.mu.RLock()
-		defer c.mu.RUnlock()
-		m.Hash = c.hash()
+	if !c.outdated && !c.flipping && len(c.labelled.leaving)+len(c.listed) == 0 {
+		c.labelled.mu.RLock()
+		defer c.labelled.mu.RUnlock()
+		m.Hash = c.labelled.hash()
 	}
 	return m
 }
@@ -29,14 +29,14 @@ func (c *Coverage) Mark() Mark {
 func (c *Coverage) Begin(tm listwatch.Timing, position, ahead uint64) (begun bool, err error) {
 	if c.Changed == nil {
 		c.Namespaces.join(tm, c.rule, c.labelled)
-		c.Changed = c.changed
+		c.Changed = c.labelled.changed
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.labelled.mu.Lock()
+	defer c.labelled.mu.Unlock()
 	if c.Namespaces.known == nil {
 		return false, c.Namespaces.err
 	}
-	clear(c.pending)
+	clear(c.labelled.pending)
 	c.listed, c.filtered = make(map[string]uint64), make(map[string]uint64)
 	c.unknown, c.ahead = position, ahead
 	c.at, c.agreed, c.Due = c.Namespaces.at, c.Namespaces.at, true
@@ -53,7 +53,7 @@ func (c *Coverage) Suspect(m Mark, namespaces map[string]struct{}) {
 	c.outdated, c.agreed = true, m.At
 	for name := range namespaces {
 		if !c.Filter.Covers(name) {
-			c.change(func() { c.leaving[name] = Leaving{} })
+			c.change(func() { c.labelled.leaving[name] = Leaving{} })
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (c *Coverage) Outdated() bool { return c.outdated }
 // Listed says that a first list has announced the objects of the namespaces that match, and no others.
 func (c *Coverage) Listed() {
 	c.Compared(0) // nothing is promised of what was before
-	for name := range c.leaving {
+	for name := range c.labelled.leaving {
 		c.Left(name)
 	}
 }
@@ -75,10 +75,10 @@ func (c *Coverage) Listed() {
 func (c *Coverage) Compared(rv uint64) {
 	c.outdated, c.unknown = false, rv
 	clear(c.filtered)
-	for name, l := range c.leaving {
+	for name, l := range c.labelled.leaving {
 		if l.Until == 0 && l.Broken == 0 {
 			l.Broken = rv
-			c.change(func() { c.leaving[name] = l })
+			c.change(func() { c.labelled.leaving[name] = l })
 		}
 	}
 }
@@ -99,8 +99,8 @@ func (c *Coverage) Forget() {
 	clear(c.listed)
 	clear(c.filtered)
 	c.unknown, c.ahead = 0, 0
-	for name, l := range c.leaving {
-		c.change(func() { c.leaving[name] = Leaving{Cause: l.Cause} }) // a gap declares the rollback
+	for name, l := range c.labelled.leaving {
+		c.change(func() { c.labelled.leaving[name] = Leaving{Cause: l.Cause} }) // a gap declares the rollback
 	}
 }
 
@@ -109,20 +109,20 @@ func (c *Coverage) At() uint64 { return c.at }
 
 // Leaving returns how a namespace leaves, false if it does not.
 func (c *Coverage) Leaving(namespace string) (Leaving, bool) {
-	l, leaves := c.leaving[namespace]
+	l, leaves := c.labelled.leaving[namespace]
 	return l, leaves
 }
 
 // LeavesAt returns the revision up to which frames of namespaces that leave count, 0 if there are none or none is known.
 func (c *Coverage) LeavesAt() (rv uint64) {
-	for _, l := range c.leaving {
+	for _, l := range c.labelled.leaving {
 		rv = max(rv, l.Until)
 	}
 	return rv
 }
 
 // Leaves reports whether any namespace leaves.
-func (c *Coverage) Leaves() bool { return len(c.leaving) > 0 }
+func (c *Coverage) Leaves() bool { return len(c.labelled.leaving) > 0 }
 
 // ListedAt returns the revision of the list that a namespace began with, 0 if the stream has
 // passed it.
@@ -139,20 +139,20 @@ type Viewed struct {
 // Look returns how the namespaces that match differ from those that are covered. It returns nil if there
 // has been no list yet, and why.
 func (c *Coverage) Look() (*Viewed, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.labelled.mu.RLock()
+	defer c.labelled.mu.RUnlock()
 	if c.Namespaces.known == nil {
 		return nil, c.Namespaces.err
 	}
 	now := &Viewed{at: c.Namespaces.at, Match: make(map[string]Flip), Unmatch: make(map[string]Flip)}
-	for name, f := range c.pending {
-		if c.covers(name) {
+	for name, f := range c.labelled.pending {
+		if c.labelled.covers(name) {
 			now.Unmatch[name] = f
 		} else {
 			now.Match[name] = f
 		}
 	}
-	for name, l := range c.leaving {
+	for name, l := range c.labelled.leaving {
 		if _, matches := now.Match[name]; l.Until == 0 && !matches {
 			now.Unmatch[name] = Flip{At: now.at} // to unmatch it has failed, or is yet to be done
 		}

@@ -176,8 +176,8 @@ func TestNamespaceView(t *testing.T) {
 		}
 		one.Settle(now)
 		maps.DeleteFunc(labelled, func(_ string, on bool) bool { return !on })
-		if len(one.view.names) != len(labelled) {
-			t.Fatalf("round %d: %d names match, want %d", round, len(one.view.names), len(labelled))
+		if len(one.labelled.view.names) != len(labelled) {
+			t.Fatalf("round %d: %d names match, want %d", round, len(one.labelled.view.names), len(labelled))
 		}
 		hash := uint64(0)
 		for name := range labelled {
@@ -211,8 +211,8 @@ func TestFlips(t *testing.T) {
 		"nothing was filtered out": {flip: Flip{110, 109}, at: position},
 		"only before it matched":   {func(c *Coverage) { c.Filters("a", 109) }, Flip{110, 109}, position, false},
 		"since it matched":         {func(c *Coverage) { c.Filters("a", 111) }, Flip{110, 109}, position, true},
-		"since it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, position, true},
-		"while it left":            {func(c *Coverage) { c.leaving["a"] = Leaving{Until: 112}; c.Filters("a", 111); c.Left("a") }, Flip{110, 109}, position, false},
+		"since it left":            {func(c *Coverage) { c.labelled.leaving["a"] = Leaving{Until: 112}; c.Left("a"); c.Filters("a", 113) }, Flip{110, 109}, position, true},
+		"while it left":            {func(c *Coverage) { c.labelled.leaving["a"] = Leaving{Until: 112}; c.Filters("a", 111); c.Left("a") }, Flip{110, 109}, position, false},
 		"nobody knows when":        {func(c *Coverage) { c.Filters("a", 107) }, Flip{110, 105}, position, true},
 		"nobody knows what":        {func(c *Coverage) { c.Compared(115) }, Flip{110, 109}, position, true},
 		"after what is not known":  {func(c *Coverage) { c.Compared(105) }, Flip{110, 109}, position, false},

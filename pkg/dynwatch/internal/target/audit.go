@@ -49,10 +49,9 @@ type audits struct {
 	waiting  []chan<- AuditResult
 	head     uint64
 	running  *auditRun
-
-	every  time.Duration
-	status *status.Status
-	logger *slog.Logger
+	every    time.Duration
+	status   *status.Status
+	logger   *slog.Logger
 }
 
 // newAudits spreads the first audits of all targets over the interval.

@@ -56,15 +56,15 @@ func (t *Target) fail(ctx context.Context, err error) error {
 
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *Target) rest(ctx context.Context, err error, state status.State) {
-	d := t.pause.backoff.Step()
+	d, p := t.pause.backoff.Step(), &t.liveness.progress
 	wakes := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Served.Watching()
 	switch {
 	case wakes:
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
-	case errors.Is(err, listwatch.ErrEnded) && t.liveness.progress.Head > t.position.rv && t.liveness.progress.Left(t.Timing.Reach) > 0:
-		d = min(d, max(t.liveness.progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
+	case errors.Is(err, listwatch.ErrEnded) && p.Head > t.position.rv && p.Left(t.Timing.Reach) > 0:
+		d = min(d, max(p.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
 	}
 	var wake <-chan struct{}
 	if t.Discovery.Source == nil {

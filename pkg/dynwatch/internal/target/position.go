@@ -21,8 +21,7 @@ type position struct {
 	logged uint64
 	// Clean is the newest revision at which the index was equal to the list of an API
 	// server, or where the target began.
-	clean uint64
-
+	clean  uint64
 	marks  *marks
 	status *status.Status
 }

@@ -32,9 +32,8 @@ type liveness struct {
 	comparedAt time.Time
 	// bookmarked: the watch has brought a bookmark.
 	bookmarked bool
-
-	timing *Timing
-	status *status.Status
+	timing     *Timing
+	status     *status.Status
 }
 
 // watchProgress decides what it means that the watch has not moved. It returns ErrStuck

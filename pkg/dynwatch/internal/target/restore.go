@@ -184,7 +184,8 @@ type restored struct {
 	Kind     string
 }
 
-// repeats is why the log may lack deletions of a target, of which it has so many objects, so that a list is to name all objects; "" if it does not.
+// repeats is why the log may lack deletions of a target with so many objects, so that a list is to name all of them;
+// "" if it does not.
 func (r *restored) repeats(known int) string {
 	m := &r.mark
 	missing := m.Objects - known - r.Ends.since(m)

@@ -73,10 +73,10 @@ type Target struct {
 func New(o Options) *Target {
 	t := &Target{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), position: position{ended: make(map[string]uint64)},
-		pause: pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
-		Marks: marks{log: o.Log, target: o.Name, timer: stoppedTimer()}, Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
+		Marks: marks{log: o.Log, target: o.Name, timer: stoppedTimer()}, loop: loop{state: preparing{}},
+		Coverage:  selection.NewCoverage(o.Spec.Namespaces, o.Namespaces),
 		rollbacks: rollbacks{shared: o.Clients.Rollbacks, target: o.Name, considered: o.Clients.Rollbacks.Considered(o.Name)},
-		loop:      loop{state: preparing{}},
+		pause:     pause{first: o.Timing.Backoff, longest: o.Timing.BackoffCap},
 	}
 	t.Audits = newAudits(o.Timing.AuditEvery, t.Status, o.Logger)
 	t.Resnapshots = resnapshots{Requests: make(chan ResnapshotRequest), logger: o.Logger}
@@ -96,12 +96,12 @@ func New(o Options) *Target {
 		clients: o.Clients, timing: &t.Timing, writer: t.Writer, filter: t.Coverage.Filter, status: t.Status, logger: o.Logger,
 	}
 	t.lookups = lookups{
-		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop, coverage: &t.Coverage,
-		status: t.Status, logger: o.Logger,
+		discovery: &t.Discovery, index: t.Index, writer: t.Writer, rejections: &t.rejections, loop: &t.loop,
+		coverage: &t.Coverage, status: t.Status, logger: o.Logger,
 	}
 	t.Objects = objects{
-		index: t.Index, writer: t.Writer, lookups: &t.lookups, discovery: &t.Discovery, position: &t.position, coverage: &t.Coverage,
-		loop: &t.loop, marks: &t.Marks, audits: &t.Audits, status: t.Status, logger: o.Logger,
+		index: t.Index, writer: t.Writer, lookups: &t.lookups, discovery: &t.Discovery, position: &t.position,
+		coverage: &t.Coverage, loop: &t.loop, marks: &t.Marks, audits: &t.Audits, status: t.Status, logger: o.Logger,
 	}
 	t.Writer.Reshape(o.Spec.Shown(), o.Redactor)
 	return t

@@ -36,8 +36,7 @@ func DefaultTiming() Timing {
 }
 
 // The pauses after errors of the API server. A pause grows from the first to the longest one; it
-// begins again with the first after progress. The target pauses in
-// target/failure.go. Discovery and Namespaces use the same periods.
+// begins again with the first after progress. Discovery and Namespaces use the same periods.
 const (
 	firstPause   = 200 * time.Millisecond
 	longestPause = 30 * time.Second

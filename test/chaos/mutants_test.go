@@ -119,7 +119,7 @@ func mutants() []mutant {
 		{
 			name: "404-is-deletion", file: "pkg/dynwatch/internal/target/unserved.go",
 			old:    "if kube.IsUnconfirmed(denial) {\n\t\t*a = catalog.Absence{}\n",
-			new:    "if kube.IsUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, recovery.ReasonUnserved, 0), denial)\n\t}\n\tif kube.IsUnconfirmed(denial) {\n\t\t*a = catalog.Absence{}\n",
+			new:    "if kube.IsUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, reasonUnserved, 0), denial)\n\t}\n\tif kube.IsUnconfirmed(denial) {\n\t\t*a = catalog.Absence{}\n",
 			faults: "N20-proxy-404-all,N20-proxy-404-group,N20-proxy-404-one-server", caughtBy: []string{"I5"},
 		},
 		{

@@ -4,10 +4,8 @@ package chaos
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +24,8 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			o := options
-			o.Binary = buildMutant(t, m)
+			o.Binary = filepath.Join(t.TempDir(), "informd")
+			buildMutant(t, m, "./cmd/informd", o.Binary)
 			o.Informds = max(1, m.informds)
 			o.Patience = 5 * time.Second
 			o.Faults = strings.Split(m.faults, ",")
@@ -46,31 +45,4 @@ func TestMutants(t *testing.T) {
 			}
 		})
 	}
-}
-
-// buildMutant builds informd with the bug; the checkout stays as it is.
-func buildMutant(t *testing.T, m mutant) string {
-	t.Helper()
-	content, once, err := m.apply()
-	if err != nil || !once {
-		t.Fatalf("the bug does not fit: %v", err)
-	}
-	dir := t.TempDir()
-	module, err := filepath.Abs(filepath.Join("..", ".."))
-	must(t, err)
-	file := filepath.Join(dir, "mutant.go")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(module, filepath.FromSlash(m.file)): file}})
-	must(t, err)
-	list := filepath.Join(dir, "overlay.json")
-	for path, text := range map[string][]byte{file: content, list: overlay} {
-		must(t, os.WriteFile(path, text, 0o600))
-	}
-	binary := filepath.Join(dir, "informd")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-trimpath", "-o", binary, "./cmd/informd")
-	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, output)
-	}
-	return binary
 }

@@ -2,7 +2,10 @@ package chaos
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -191,7 +194,7 @@ func (m mutant) apply() ([]byte, bool, error) {
 	return bytes.Replace(content, []byte(m.old), []byte(m.new), 1), once, nil
 }
 
-// TestMutantsFit: the bugs are about the code as it is. TestMutants, behind the
+// TestMutantsFit: the bugs are about the code as it is, and build. TestMutants, behind the
 // build tag chaos, runs the harness against each of them.
 func TestMutantsFit(t *testing.T) {
 	names := map[string]bool{}
@@ -200,11 +203,31 @@ func TestMutantsFit(t *testing.T) {
 			t.Errorf("two mutants are called %s", m.name)
 		}
 		names[m.name] = true
-		_, once, err := m.apply()
-		if err != nil {
-			t.Error(err)
-		} else if !once {
-			t.Errorf("%s: its place in %s is not there once: adapt it", m.name, m.file)
-		}
+		t.Run(m.name, func(t *testing.T) { buildMutant(t, m, "./"+path.Dir(m.file), os.DevNull) })
+	}
+}
+
+// buildMutant builds a package with the bug; the checkout stays as it is.
+func buildMutant(t *testing.T, m mutant, pkg, binary string) {
+	t.Helper()
+	content, once, err := m.apply()
+	if err != nil || !once {
+		t.Fatalf("the bug does not fit: %v", err)
+	}
+	dir := t.TempDir()
+	module, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	file := filepath.Join(dir, "mutant.go")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(module, filepath.FromSlash(m.file)): file}})
+	must(t, err)
+	list := filepath.Join(dir, "overlay.json")
+	for path, text := range map[string][]byte{file: content, list: overlay} {
+		must(t, os.WriteFile(path, text, 0o600))
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-trimpath", "-o", binary, pkg)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, output)
 	}
 }

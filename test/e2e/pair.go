@@ -39,9 +39,11 @@ func NewPairWith(t *testing.T, objects int, sinks ...string) *Pair {
 // WaitForEvents waits until the sink bus has more events.
 func (p *Pair) WaitForEvents(n uint64) time.Duration {
 	p.T.Helper()
-	began, end := time.Now(), StreamEnd(p.T, p.Nats.URL(), BusStream)
-	Eventually(p.T, "more events", func() bool { return StreamEnd(p.T, p.Nats.URL(), BusStream) >= end+n })
-	return time.Since(began)
+	began := time.Now()
+	end, hangUp := streamEnds(p.T, p.Nats.URL(), BusStream)
+	defer hangUp()
+	wanted := end() + n
+	return WaitAtOnce(p.T, "more events", func() bool { return end() >= wanted }).Sub(began)
 }
 
 // Finish waits until everything that was written is in the stream, and holds that to the claim that history could get

@@ -33,16 +33,25 @@ func BusSink(url string) string {
 // StreamEnd is the last sequence of a stream.
 func StreamEnd(t *testing.T, url, stream string) uint64 {
 	t.Helper()
+	end, hangUp := streamEnds(t, url, stream)
+	defer hangUp()
+	return end()
+}
+
+// streamEnds is StreamEnd for many calls, over one connection.
+func streamEnds(t *testing.T, url, stream string) (end func() uint64, hangUp func()) {
+	t.Helper()
 	nc, err := nats.Connect(url, nats.Timeout(Patience))
 	Must(t, err)
-	defer nc.Close()
 	js, err := jetstream.New(nc)
 	Must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	s, err := js.Stream(ctx, stream)
-	Must(t, err)
-	return s.CachedInfo().State.LastSeq
+	return func() uint64 {
+		ctx, cancel := context.WithTimeout(t.Context(), Patience)
+		defer cancel()
+		s, err := js.Stream(ctx, stream)
+		Must(t, err)
+		return s.CachedInfo().State.LastSeq
+	}, nc.Close
 }
 
 // DeleteStream deletes a stream, as `nats stream rm` does.

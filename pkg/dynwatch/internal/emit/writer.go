@@ -20,7 +20,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -237,13 +236,13 @@ func (w *Writer) LastObject(ctx context.Context, e *index.Entry) (*frame.Object,
 	}, nil
 }
 
-// SawLater reports whether the log says that the object was deleted, at a revision up to at, or that
-// it, or another object of its name, was there later than in the listed state. After a restart the log
+// SawLater reports whether the log says that an object, listed with a state of revision rv, was deleted at a
+// revision up to at, or that it, or another object of its name, was there later than in that state. After a restart the log
 // may be ahead of a list. If it was a list that lacked the object, that list may have been wrong: then
 // etcd was not restored, but what follows needs ids of a new epoch all the same, as consumers have seen
 // these.
-func (w *Writer) SawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	of := w.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
+func (w *Writer) SawLater(ctx context.Context, id index.ID, rv, at uint64) (bool, error) {
+	of := w.Event(event.Deleted, id, false)
 	last, same, err := w.Last(ctx, &of)
 	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != w.Epoch {
 		return false, err
@@ -252,7 +251,7 @@ func (w *Writer) SawLater(ctx context.Context, d listwatch.Listed, at uint64) (b
 	if last.Op == event.Deleted || last.Op == event.Left && last.Object() == nil {
 		state = last.PrevResourceVersion // the revision is not that of a state
 	}
-	return same && last.Op == event.Deleted || state > d.RV, nil
+	return same && last.Op == event.Deleted || state > rv, nil
 }
 
 // SameContent reports whether an object at the revision of the entry's last event has its content: after

@@ -59,9 +59,9 @@ type marks struct {
 	target string
 	// saved is the last one.
 	saved checkpoint
-	// timer runs while the next one is due.
-	timer *time.Timer
+	// due: timer runs until the next one is written. last is when the one before was.
 	due   bool
+	timer *time.Timer
 	last  time.Time
 }
 

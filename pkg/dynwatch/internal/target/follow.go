@@ -133,7 +133,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			t.Audits.waiting = append(t.Audits.waiting, reply)
 		case page, more := <-t.Audits.running.next():
 			t.Audits.running.compare(page, more, t.Index, t.Coverage.Filter, &t.rejections)
-		case request := <-t.resnapshots():
+		case request := <-t.resnapshotRequests():
 			err = t.beginResnapshot(ctx, request)
 		}
 		if err == nil {
@@ -246,7 +246,7 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	return nil
 }
 
-// progressBy shows progress beyond revision rv, which a bookmark at the same revision is not.
+// progressBy shows progress by whatever the watch brings, but for a bookmark at revision rv or before.
 func (lv *liveness) progressBy(w *frame.Watched, rv uint64) {
 	switch bookmark := w.Err == nil && w.Kind == watch.Bookmark; {
 	case !bookmark:

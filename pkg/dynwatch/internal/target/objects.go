@@ -148,13 +148,17 @@ func (ob *objects) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (
 	return there && ob.index.Known(e, o.UID).Contradicts(o.ResourceVersion, now), nil
 }
 
+func idOf(d listwatch.Listed) index.ID {
+	return index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+}
+
 // noteListed keeps a listed object that may prove a rollback.
 func (ob *objects) noteListed(ctx context.Context, c *recovery.Contradictions, k decide.Known, d listwatch.Listed) error {
 	c.Note(k, d)
 	if l := ob.loop.loss(); k.Object != decide.Unknown || l == nil || !l.walks() && l.reason != reasonAudit {
 		return nil
 	}
-	later, err := ob.writer.SawLater(ctx, d, math.MaxUint64)
+	later, err := ob.writer.SawLater(ctx, idOf(d), d.RV, math.MaxUint64)
 	if later {
 		c.NoteReturned(d)
 	}

@@ -55,8 +55,8 @@ type resnapshot struct {
 	head     uint64 // revision that the watch has to pass before the next list
 }
 
-// resnapshots is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
-func (t *Target) resnapshots() <-chan ResnapshotRequest {
+// resnapshotRequests is where requests come from; never, while one is in progress, or an audit, which marks entries, too.
+func (t *Target) resnapshotRequests() <-chan ResnapshotRequest {
 	if t.Resnapshots.running != nil || t.Audits.running != nil {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (t *Target) restore(ctx context.Context) (state, error) {
 func (t *Target) startFrom(r *restored) state {
 	m, ends := r.mark, r.Ends
 	t.Objects.departed, t.Objects.heldBack = ends.left(), m.HeldBack
-	switch lost := r.repeats(t.Index.Len()); {
+	switch lost := r.lacks(t.Index.Len()); {
 	case lost != "":
 		if lost == reasonJournal {
 			t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", lost, "runbook", display.GapRunbook(lost))
@@ -184,9 +184,9 @@ type restored struct {
 	Kind     string
 }
 
-// repeats is why the log may lack deletions of a target with so many objects, so that a list is to name all of them;
+// lacks is why the log may lack deletions of a target with so many objects, so that a list is to name all of them;
 // "" if it does not.
-func (r *restored) repeats(known int) string {
+func (r *restored) lacks(known int) string {
 	m := &r.mark
 	missing := m.Objects - known - r.Ends.since(m)
 	switch {

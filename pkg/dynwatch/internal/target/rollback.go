@@ -181,7 +181,7 @@ func (t *Target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 // that it has in a later state: one that has entered, which no list had to hold before, or a listed one. Etcd is
 // asked about a revision, now if it is 0. Gone: it does not have the object either. A uid is never used again.
 func (t *Target) checkReturned(ctx context.Context, d listwatch.Listed, at, asked uint64) (gone bool, err error) {
-	if deleted, err := t.Writer.SawLater(ctx, d, at); !deleted || err != nil {
+	if deleted, err := t.Writer.SawLater(ctx, idOf(d), d.RV, at); !deleted || err != nil {
 		return false, err
 	}
 	o, there, _, err := recovery.Confirm(ctx, t.Discovery.Source, d, asked)

@@ -1,7 +1,10 @@
 package display_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -73,5 +76,53 @@ func TestAddresses(t *testing.T) {
 	}
 	if got := display.Reason("ask https://u:canary@host: " + strings.Repeat("x", 2000)); strings.Contains(got, "canary") {
 		t.Errorf("a reason shows the password: %s", got)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	candidates := []string{"configmaps", "deployments.apps", "pods", "resnapshotEvery"}
+	for word, want := range map[string]string{
+		"configmap": "configmaps", "deploymnets.apps": "deployments.apps", "Pods": "pods", "resnapshot-every": "resnapshotEvery",
+		"deployments": "deployments.apps", "x": "", "": "", "ingresses": "",
+	} {
+		if got, ok := display.Nearest(word, candidates); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, %t; want %q", word, got, ok, want)
+		}
+	}
+}
+
+// hostile are characters that a terminal obeys.
+const hostile = "\x7f\u0080\u009b31m\u009f\u061c\u200e\u200f\u202a\u202e\u2066\u2069"
+
+// TestJSON escapes what a terminal would obey, and changes no meaning.
+func TestJSON(t *testing.T) {
+	for _, text := range []string{"", "plain", "é語😀\u00a0\u2028", hostile, "a" + hostile + "b", "\xff\x9b", `"\`} {
+		var in bytes.Buffer
+		encoder := json.NewEncoder(display.JSONWriter(&in))
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(map[string]string{"k" + text: text}); err != nil {
+			t.Fatal(err)
+		}
+		checkShown(t, in.String())
+		var out map[string]string
+		if err := json.Unmarshal(in.Bytes(), &out); err != nil {
+			t.Fatalf("%q: %v", in.String(), err)
+		}
+		if want := strings.ToValidUTF8(text, "\ufffd"); utf8.ValidString(text) && out["k"+text] != want {
+			t.Errorf("%q becomes %q", want, out)
+		}
+	}
+	if text := []byte(`{"a":"é"}`); &display.JSON(text)[0] != &text[0] {
+		t.Error("a harmless text is copied")
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(display.JSONWriter(&log), nil)).Info("object", "name", hostile)
+	checkShown(t, log.String())
+}
+
+func checkShown(t *testing.T, text string) {
+	t.Helper()
+	if i := strings.IndexAny(text, strings.ReplaceAll(hostile, "31m", "")); i >= 0 {
+		t.Errorf("%q shows %q", text, text[i:min(len(text), i+4)])
 	}
 }

@@ -10,8 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // podServer answers lists of Pods as some API server does.
@@ -120,5 +125,71 @@ func TestOneObjectIsNotAllObjects(t *testing.T) {
 	server.Close()
 	if sent := p.sent.Load(); sent > 300 {
 		t.Errorf("the server has sent %d objects", sent)
+	}
+}
+
+// deniedUser takes a refusal for something that lasts, as the watches of definitions and of Namespaces do.
+type deniedUser struct{ MetadataUser }
+
+func (deniedUser) Failed(err error) bool { return apierrors.IsForbidden(err) }
+
+// TestRefusalAfterAnOutage: an API server that has just started refuses everything for a moment. After an outage
+// the pause is not one of those between many refusals: meanwhile nobody would notice what is installed.
+func TestRefusalAfterAnOutage(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil)
+	unavailable := apierrors.NewInternalError(kube.ErrNotServed)
+	m := &MetadataWatch{User: deniedUser{}, timing: Timing{
+		Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
+	}}
+	m.resetPause()
+	for range 20 {
+		if d := m.fail(unavailable); d > m.timing.BackoffCap {
+			t.Fatalf("the pause of an outage is %v", d)
+		}
+	}
+	if d := m.fail(forbidden); d != m.timing.WaitingCap {
+		t.Errorf("the pause after one refusal is %v, want %v", d, m.timing.WaitingCap)
+	}
+	for range 20 {
+		m.fail(forbidden)
+	}
+	if d := m.fail(forbidden); d != m.timing.DeniedCap {
+		t.Errorf("the pause after many refusals is %v, want %v", d, m.timing.DeniedCap)
+	}
+	if d := m.fail(unavailable); d > time.Second {
+		t.Errorf("the pause after the first other error is %v", d)
+	}
+}
+
+// TestLoses: a selection loses no object if what it selects by cannot change.
+func TestLoses(t *testing.T) {
+	pods, things := schema.GroupVersionResource{Version: "v1", Resource: "pods"}, schema.GroupVersionResource{Group: "g", Resource: "pods"}
+	for _, c := range []struct {
+		of            schema.GroupVersionResource
+		fields, label string
+		loses         bool
+		name          string
+	}{
+		{of: pods},
+		{of: pods, fields: "metadata.name=a", name: "a"},
+		{of: things, fields: "metadata.namespace!=x,metadata.name==a", name: "a"},
+		{of: things, fields: "metadata.name!=a"},
+		{of: pods, fields: "metadata.name="},
+		{of: pods, fields: "metadata.name=a", label: "on=yes", loses: true, name: "a"},
+		{of: pods, fields: "spec.nodeName=n1"},
+		{of: pods, fields: "spec.nodeName!="},
+		{of: pods, fields: "spec.nodeName=", loses: true},
+		{of: pods, fields: "spec.nodeName!=n1", loses: true},
+		{of: pods, fields: "spec.nodeName=n1,status.phase=Running", loses: true},
+		{of: things, fields: "spec.nodeName=n1", loses: true},
+		{of: pods, label: "on=yes", loses: true},
+	} {
+		r := Resource{GVR: c.of, FieldSelector: c.fields, LabelSelector: c.label}
+		if got := r.Loses(); got != c.loses {
+			t.Errorf("%s %q %q: loses %v", c.of, c.fields, c.label, got)
+		}
+		if name, ok := SelectedName(c.fields); name != c.name || ok != (c.name != "") {
+			t.Errorf("%q: name %q, %v", c.fields, name, ok)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,4 +121,12 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// ownerOf returns the user id of a file's owner, or -1.
+func ownerOf(info fs.FileInfo) int {
+	if status, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(status.Uid)
+	}
+	return -1
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -71,4 +72,76 @@ func TestWhen(t *testing.T) {
 	write("green", "green")
 	want = append(want, "added green")
 	e2e.Eventually(t, "the green one is there", func() bool { return slices.Equal(got(), want) })
+}
+
+// TestEmitWhen: what changes nothing that a change filter names is no event, live,
+// while informd is away, and after it was killed; what does change comes to each sink
+// that asks about it.
+func TestEmitWhen(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
+	set := func(key, value string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, key, value)
+		if _, err := maps.Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// revisions are what has become of x since the last call, and a mark behind it.
+	path, marks := filepath.Join(t.TempDir(), "sizes.ndjson"), 0
+	d := e2e.NewInformd(t, e2e.Setup{
+		Kubeconfig: c.Kubeconfig(), Journal: e2e.LogJournal,
+		Resources: "- {resource: configmaps, namespaces: [default], emitWhen: {changed: [data.color, data.size], noop: false}}",
+		Sinks:     fmt.Sprintf("- {name: sizes, type: file, path: %q, match: [{changed: [data.size]}]}", path),
+	})
+	var out e2e.EventFile
+	want := func(all, sizes int) {
+		t.Helper()
+		marks++
+		mark := fmt.Sprint("mark-", marks)
+		e2e.CreateConfigMap(t, maps, mark, nil)
+		marked := func(r e2e.Record) bool { return r.Name == mark }
+		e2e.Eventually(t, mark, func() bool {
+			return slices.ContainsFunc(d.Records(), marked) && slices.ContainsFunc(out.Read(t, path), marked)
+		})
+		modified := func(records []e2e.Record) int {
+			ids := make(map[string]bool) // a kill may have a file repeat some
+			for _, r := range records {
+				if r.Op == "modified" {
+					ids[r.ID] = true
+				}
+			}
+			return len(ids)
+		}
+		if a, s := modified(d.Records()), modified(out.Read(t, path)); a != all || s != sizes {
+			t.Errorf("at %s all of %d changes and %d of sizes have come, want %d and %d", mark, a, s, all, sizes)
+		}
+	}
+	e2e.CreateConfigMap(t, maps, "x", nil)
+	d.Start()
+	d.WaitForLive(1)
+	set("color", "red")
+	set("note", "1") // nobody asks about it
+	set("size", "1")
+	set("note", "2")
+	want(2, 1)
+	if n := d.Metrics()[`informd_target_unchanged_total{target="core/configmaps@default"`]; n != 2 {
+		t.Errorf("%v are counted, want 2", n)
+	}
+	d.Kill()
+	set("note", "3")
+	d.Start()
+	d.WaitForLive(1)
+	want(2, 1)
+	d.Kill()
+	set("note", "4")
+	set("color", "blue")
+	d.Start()
+	d.WaitForLive(1)
+	want(3, 1)
+	set("size", "2")
+	want(4, 2)
+	if text, exit := d.Command("verify"); exit != 0 {
+		t.Errorf("verify exits with %d: %s", exit, text)
+	}
 }

@@ -11,10 +11,7 @@ import (
 // killedAt waits until the process is killed as it appends an event, and begins the next one.
 func (r *rig) killedAt() {
 	r.t.Helper()
-	r.eventually("the process is killed", func() (killed bool) {
-		r.log.set(func() { killed = r.log.dying })
-		return killed
-	})
+	r.untilKilled()
 	r.stop(true)
 	r.log.set(func() { r.log.kills = nil })
 	r.begin(things())

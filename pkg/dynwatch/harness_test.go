@@ -59,8 +59,6 @@ type recorder struct {
 	room *int
 	// forgets: nothing is kept that was appended.
 	forgets bool
-	// restoresNothing: nor is it known after a restart.
-	restoresNothing bool
 }
 
 var errDying = errors.New("the process is being killed")
@@ -74,9 +72,6 @@ func newRecorder() *recorder {
 func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.restoresNothing {
-		return journal.Checkpoint{}, nil
-	}
 	newest := make(map[string]event.Event)
 	for i, e := range r.events {
 		if !e.Op.Control() && i >= r.forgotten[e.Key()] {
@@ -188,17 +183,15 @@ func (r *recorder) repeats(e event.Event) bool {
 	return false
 }
 
-func (r *recorder) statesNow() []event.Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.aside), func(e event.Event) bool { return e.Op != event.State })
-}
+// statesNow are the state events, and begun the beginnings of first lists.
+func (r *recorder) statesNow() []event.Event { return r.asideOf(event.State) }
 
-// begun are the beginnings of first lists.
-func (r *recorder) begun() []event.Event {
+func (r *recorder) begun() []event.Event { return r.asideOf(event.Begin) }
+
+func (r *recorder) asideOf(op event.Op) []event.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.aside), func(e event.Event) bool { return e.Op != event.Begin })
+	return slices.DeleteFunc(slices.Clone(r.aside), func(e event.Event) bool { return e.Op != op })
 }
 
 func (r *recorder) marksNow() map[string][]byte {

@@ -218,11 +218,12 @@ func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A namespace that begins with a list which is ahead of the watch: a gap declares the states
-// between the two, and frames of them bring nothing.
-func TestStatesThatAListIsAheadOf(t *testing.T) {
+// listAheadOfTheWatch has a namespace begin with a list which is ahead of the watch, and returns how many events there
+// were before.
+func listAheadOfTheWatch(t *testing.T) (r *rig, n int) {
+	t.Helper()
 	api := newFakeAPI(t, "/team-a no", "team-a/one")
-	r, n := liveFrom(t, api, labelled())
+	r, n = liveFrom(t, api, labelled())
 	api.do(func() { api.slow = anything })
 	api.put("", "team-a", "yes")
 	api.put("team-a", "two", "")
@@ -230,7 +231,13 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	api.compact()
 	api.do(func() { api.slow = notOfNamespaces })
 	r.eventually("both", func() bool { return count(r.log.all()[n:], event.Entered) == 2 })
-	api.do(func() { api.slow = nil })
+	return r, n
+}
+
+// TestStatesThatAListIsAheadOf: a gap declares the states between the two, and frames of them bring nothing.
+func TestStatesThatAListIsAheadOf(t *testing.T) {
+	r, n := listAheadOfTheWatch(t)
+	r.api.do(func() { r.api.slow = nil })
 	r.caughtUp()
 	r.wantEvents(n, "entered team-a/one uid-2 105", "entered team-a/two uid-3 104", "gap (102,105] selection state")
 }

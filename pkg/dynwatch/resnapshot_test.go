@@ -315,17 +315,9 @@ func (r *rig) resnapshotLater(n int) (end func(objects int)) {
 
 // A namespace began with a list that the watch has not reached. Its frames up to there bring nothing.
 func TestResnapshotWhileANamespaceIsAhead(t *testing.T) {
-	api := newFakeAPI(t, "/team-a no", "team-a/one")
-	r, n := liveFrom(t, api, labelled())
-	api.do(func() { api.slow = anything })
-	api.put("", "team-a", "yes")
-	api.put("team-a", "two", "")
-	api.put("team-a", "one", "")
-	api.compact()
-	api.do(func() { api.slow = notOfNamespaces })
-	r.eventually("both", func() bool { return count(r.log.all()[n:], event.Entered) == 2 })
+	r, n := listAheadOfTheWatch(t)
 	end := r.resnapshotLater(n)
-	api.do(func() { api.slow = nil })
+	r.api.do(func() { r.api.slow = nil })
 	end(2)
 }
 

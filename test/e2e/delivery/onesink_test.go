@@ -32,16 +32,7 @@ func beside(d *e2e.Informd, args ...string) <-chan result {
 // also when its destination is down for a while; the other one and the journal's stream
 // get nothing. A kill in the middle shows.
 func TestResnapshotOfOneSink(t *testing.T) {
-	r := e2e.NewRig(t)
-	h := e2e.StartHook(t)
-	d := e2e.NewInformd(t, e2e.Setup{
-		Kubeconfig: r.Cluster.Kubeconfig(), Resources: r.Resources("full"), Journal: e2e.LogJournal,
-		Sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.URL),
-	})
-	r.Ledger.Begin()
-	d.Start()
-	d.WaitForSync(len(r.Kinds))
-	end := r.Load()
+	r, h, d, end := startUnderLoad(t)
 	for _, k := range r.Kinds {
 		before := len(h.Events(0))
 		output := d.Must("resnapshot", k.Target(), "--sink", "hook")

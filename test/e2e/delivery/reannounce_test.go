@@ -11,19 +11,25 @@ import (
 	"github.com/informd/informd/test/e2e"
 )
 
-// TestResnapshot: amid changes all objects of a resource are announced anew on
-// request, to every sink, and chains stay whole.
-func TestResnapshot(t *testing.T) {
-	r := e2e.NewRig(t)
-	h := e2e.StartHook(t)
-	d := e2e.NewInformd(t, e2e.Setup{
+// startUnderLoad runs informd with a hook that gets nothing of before, and changes objects until end is called.
+func startUnderLoad(t *testing.T) (r *e2e.Rig, h *e2e.Hook, d *e2e.Informd, end func()) {
+	t.Helper()
+	r = e2e.NewRig(t)
+	h = e2e.StartHook(t)
+	d = e2e.NewInformd(t, e2e.Setup{
 		Kubeconfig: r.Cluster.Kubeconfig(), Resources: r.Resources("full"), Journal: e2e.LogJournal,
 		Sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.URL),
 	})
 	r.Ledger.Begin()
 	d.Start()
 	d.WaitForSync(len(r.Kinds))
-	end := r.Load()
+	return r, h, d, r.Load()
+}
+
+// TestResnapshot: amid changes all objects of a resource are announced anew on
+// request, to every sink, and chains stay whole.
+func TestResnapshot(t *testing.T) {
+	r, h, d, end := startUnderLoad(t)
 	outputs := make(map[string]string)
 	for _, k := range r.Kinds {
 		name := k.GVR.Resource

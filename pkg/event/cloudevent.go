@@ -39,22 +39,11 @@ func (e *Event) appendSubject(dst []byte) []byte {
 	return append(dst, e.Name...)
 }
 
-// attribute is one CloudEvents context attribute.
-type attribute struct {
-	header string // its name in headers: "ce-" and the name of the attribute
-	text   string // its value in the canonical string form of CloudEvents
-	bare   bool   // a number or a boolean, which JSON has without quotes
-}
-
-// name is the name of the attribute.
-func (a *attribute) name() string { return a.header[len("ce-"):] }
-
-// maxAttributes is the largest number of attributes of an event. It sizes the array that
-// keeps them off the heap.
-const maxAttributes = 24
-
 // composed are the attribute texts that are no fields of an event.
-type composed struct{ source, kind, subject, time, revision, before, run, ordinal, epoch string }
+type composed struct {
+	source, kind, subject, time string
+	numbers                     [numberCount]string
+}
 
 // compose builds them in one allocation.
 func (e *Event) compose() composed {
@@ -66,21 +55,19 @@ func (e *Event) compose() composed {
 	b = e.appendSubject(b)
 	subject := len(b)
 	b = e.Time.UTC().AppendFormat(b, timeFormat)
-	time := len(b)
-	b = appendRevision(b, e.ResourceVersion)
-	revision := len(b)
-	b = appendRevision(b, e.PrevResourceVersion)
-	before := len(b)
-	b = appendRevision(b, e.Run)
-	run := len(b)
-	b = appendRevision(b, e.Ordinal)
-	ordinal := len(b)
-	all := string(appendRevision(b, e.Epoch))
-	return composed{
-		source: all[:source], kind: all[source:kind], subject: all[kind:subject],
-		time: all[subject:time], revision: all[time:revision], before: all[revision:before], run: all[before:run],
-		ordinal: all[run:ordinal], epoch: all[ordinal:],
+	end := len(b)
+	var ends [numberCount]int
+	for i, n := range e.Numbers() {
+		b = appendRevision(b, *n)
+		ends[i] = len(b)
 	}
+	all := string(b)
+	made := composed{source: all[:source], kind: all[source:kind], subject: all[kind:subject], time: all[subject:end]}
+	for i, next := range ends {
+		made.numbers[i] = all[end:next]
+		end = next
+	}
+	return made
 }
 
 // appendRevision appends a revision or another number, and nothing for 0, which means none.
@@ -91,17 +78,17 @@ func appendRevision(dst []byte, rv uint64) []byte {
 	return strconv.AppendUint(dst, rv, 10)
 }
 
-// attributes appends the event's context attributes in their documented order. All wire
-// forms use it, so that they cannot differ. Revisions are strings, as everywhere in
-// Kubernetes, because JavaScript's numbers are exact up to 2^53 only. Runs are strings,
-// because CloudEvents' integers have 32 bits.
-func (e *Event) attributes(a []attribute) []attribute {
-	add := func(header, value string, bare bool) {
+// attributes calls add for the event's context attributes in their documented order: with the
+// header, the value in the canonical string form of CloudEvents, and whether JSON has it bare,
+// without quotes. All wire forms use it, so that they cannot differ. Revisions are strings, as
+// everywhere in Kubernetes, because JavaScript's numbers are exact up to 2^53 only. Runs are
+// strings, because CloudEvents' integers have 32 bits.
+func (e *Event) attributes(add func(header, value string, bare bool)) {
+	text := func(header, value string) {
 		if value != "" {
-			a = append(a, attribute{header, value, bare})
+			add(header, value, false)
 		}
 	}
-	text := func(header, value string) { add(header, value, false) }
 	made := e.compose()
 	text("ce-specversion", specVersion)
 	text("ce-id", e.ID)
@@ -114,18 +101,18 @@ func (e *Event) attributes(a []attribute) []attribute {
 	}
 	text("ce-cluster", e.Cluster)
 	text("ce-op", string(e.Op))
-	a = append(a, attribute{header: "ce-group", text: e.Group}) // "" is the core group's name
-	text("ce-version", e.Version)
-	text("ce-resource", e.Resource)
-	text("ce-kind", e.Kind)
-	text("ce-namespace", e.Namespace)
-	text("ce-name", e.Name)
-	text("ce-uid", e.UID)
-	text("ce-resourceversion", made.revision)
-	text("ce-prevresourceversion", made.before)
-	add("ce-ordinal", made.ordinal, true)
-	add("ce-epoch", made.epoch, true)
-	text("ce-run", made.run)
+	add("ce-group", e.Group, false) // "" is the core group's name
+	texts := e.Texts()
+	for i, header := range textHeaders() {
+		if header != "" {
+			text(header, *texts[i])
+		}
+	}
+	for i, header := range numberHeaders() {
+		if made.numbers[i] != "" {
+			add(header, made.numbers[i], header == "ce-ordinal" || header == "ce-epoch")
+		}
+	}
 	if e.Gap != nil {
 		text("ce-fromrv", strconv.FormatUint(e.Gap.From, 10))
 		text("ce-torv", strconv.FormatUint(e.Gap.To, 10))
@@ -134,27 +121,25 @@ func (e *Event) attributes(a []attribute) []attribute {
 		text("ce-trimmed", string(appendRevision(nil, e.Gap.Trimmed)))
 	}
 	add("ce-replay", strconv.FormatBool(e.Replay), true)
-	return a
 }
+
+// nameOf is the name of the attribute with a header.
+func nameOf(header string) string { return header[len("ce-"):] }
 
 // AppendJSON appends the event in CloudEvents 1.0 JSON format, on one line
 // without a newline, to dst.
 func (e *Event) AppendJSON(dst []byte) []byte {
-	var array [maxAttributes]attribute
-	for i, a := range e.attributes(array[:0]) {
-		if i == 0 {
-			dst = append(dst, `{"`...)
-		} else {
-			dst = append(dst, `,"`...)
-		}
-		dst = append(dst, a.name()...)
+	before := `{"`
+	e.attributes(func(header, value string, bare bool) {
+		dst = append(append(dst, before...), nameOf(header)...)
 		dst = append(dst, `":`...)
-		if a.bare {
-			dst = append(dst, a.text...)
+		if bare {
+			dst = append(dst, value...)
 		} else {
-			dst = jsonend.AppendString(dst, a.text)
+			dst = jsonend.AppendString(dst, value)
 		}
-	}
+		before = `,"`
+	})
 	if e.Data != nil {
 		dst = append(dst, `,"data":`...)
 		dst = append(dst, e.Data...)
@@ -178,10 +163,7 @@ func AppendJSONBatch(dst []byte, events []Event) []byte {
 // value in canonical string form, as the headers of the Kafka binding need it. The value
 // may hold any byte that the API server accepts.
 func (e *Event) AppendAttributes(add func(name, value string)) {
-	var array [maxAttributes]attribute
-	for _, a := range e.attributes(array[:0]) {
-		add(a.name(), a.text)
-	}
+	e.attributes(func(header, value string, _ bool) { add(nameOf(header), value) })
 }
 
 // AppendHeaders calls add for every attribute of the CloudEvents binary mode: "ce-<name>"
@@ -189,14 +171,13 @@ func (e *Event) AppendAttributes(add func(name, value string)) {
 // 3.1.3.2), so that no name or label can break out of a header. The content type is a
 // separate header: [ContentType].
 func (e *Event) AppendHeaders(add func(name, value string)) {
-	var array [maxAttributes]attribute
-	for _, a := range e.attributes(array[:0]) {
-		if a.header == "ce-datacontenttype" {
-			add("content-type", a.text)
+	e.attributes(func(header, value string, _ bool) {
+		if header == "ce-datacontenttype" {
+			add("content-type", value)
 		} else {
-			add(a.header, headerValue(a.text))
+			add(header, headerValue(value))
 		}
-	}
+	})
 }
 
 // headerValue percent-encodes the characters that the CloudEvents HTTP binding names:

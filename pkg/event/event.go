@@ -144,6 +144,35 @@ type Event struct {
 	Unchanged []uint64
 }
 
+const (
+	textCount   = 10
+	numberCount = 5
+)
+
+// Texts are the fields that are texts. The index of one is its number in the records of the journal, and stays:
+// 10 to 15 and from 20 on are taken by other fields, and have nil here.
+func (e *Event) Texts() [textCount]*string {
+	return [...]*string{
+		1: &e.Cluster, 2: &e.Target, 3: &e.Group,
+		4: &e.Version, 5: &e.Resource, 6: &e.Kind, 7: &e.Namespace, 8: &e.Name, 9: &e.UID,
+	}
+}
+
+// textHeaders are the headers of Texts, empty for those that are written in another way.
+func textHeaders() [textCount]string {
+	return [...]string{4: "ce-version", 5: "ce-resource", 6: "ce-kind", 7: "ce-namespace", 8: "ce-name", 9: "ce-uid"}
+}
+
+// Numbers are the fields that are numbers. The journal keeps their order: a new one comes last.
+func (e *Event) Numbers() [numberCount]*uint64 {
+	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
+}
+
+// numberHeaders are the headers of Numbers.
+func numberHeaders() [numberCount]string {
+	return [...]string{"ce-resourceversion", "ce-prevresourceversion", "ce-ordinal", "ce-epoch", "ce-run"}
+}
+
 // Key names the object regardless of its UID, or the target of a control event. Events
 // with the same key must be delivered in order.
 func (e *Event) Key() string {

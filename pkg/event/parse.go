@@ -19,25 +19,23 @@ var errNoEvent = errors.New("the headers are not those of an informd event")
 func ParseHeaders(header func(name string) string) (Event, error) {
 	p := headerParser{header: header}
 	e := Event{
-		ID:                  p.text("ce-id"),
-		Op:                  Op(p.text("ce-op")),
-		Time:                p.time("ce-time"),
-		Cluster:             p.text("ce-cluster"),
-		Target:              p.text("ce-subject"),
-		Group:               p.text("ce-group"),
-		Version:             p.text("ce-version"),
-		Resource:            p.text("ce-resource"),
-		Kind:                p.text("ce-kind"),
-		Namespace:           p.text("ce-namespace"),
-		Name:                p.text("ce-name"),
-		UID:                 p.text("ce-uid"),
-		ResourceVersion:     p.number("ce-resourceversion"),
-		PrevResourceVersion: p.number("ce-prevresourceversion"),
-		Ordinal:             p.number("ce-ordinal"),
-		Epoch:               p.number("ce-epoch"),
-		Run:                 p.number("ce-run"),
-		Replay:              p.text("ce-replay") == "true",
+		ID:      p.text("ce-id"),
+		Op:      Op(p.text("ce-op")),
+		Time:    p.time("ce-time"),
+		Cluster: p.text("ce-cluster"),
+		Target:  p.text("ce-subject"),
+		Group:   p.text("ce-group"),
 	}
+	texts, numbers := e.Texts(), e.Numbers()
+	for i, header := range textHeaders() {
+		if header != "" {
+			*texts[i] = p.text(header)
+		}
+	}
+	for i, header := range numberHeaders() {
+		*numbers[i] = p.number(header)
+	}
+	e.Replay = p.text("ce-replay") == "true"
 	if e.ID == "" || p.text("ce-type") != e.Type() {
 		return Event{}, errNoEvent
 	}

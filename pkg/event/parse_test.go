@@ -55,11 +55,15 @@ func randomEvent() event.Event {
 	text := func() string { all := hostile(); return all[rand.IntN(len(all))] }
 	e := event.Event{
 		ID: "i" + text(), Op: event.Ops()[rand.IntN(len(event.Ops()))],
-		Time:    time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)),
-		Cluster: text(), Target: text(), Group: text(), Version: text(), Resource: text(), Kind: text(),
-		Namespace: text(), Name: text(), UID: text(),
-		ResourceVersion: number(), PrevResourceVersion: number(), Ordinal: number(), Epoch: number(), Run: number(),
-		Replay: rand.IntN(2) == 0,
+		Time: time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)), Replay: rand.IntN(2) == 0,
+	}
+	for _, field := range e.Texts() {
+		if field != nil {
+			*field = text()
+		}
+	}
+	for _, field := range e.Numbers() {
+		*field = number()
 	}
 	if e.Op == event.Gap {
 		e.Gap = &event.GapInfo{From: number(), To: number(), Reason: text(), Recovered: event.Recovered(text()), Trimmed: number()}

@@ -9,28 +9,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Object is one normalised object. Its strings share one allocation, of a watch or a list
-// with those of some other objects, and Data is another: nothing of it pins the buffer that
-// the object was read into, and the strings do not pin Data. A caller that keeps a string for
-// long clones it. For how long Data is valid see [Watched] and [Memory].
-type Object struct {
-	// ID is [event.ObjectID] in epoch 0.
-	ID string
-	// Namespace is empty for cluster-scoped objects; Name and UID never are.
-	Namespace, Name, UID string
-	// ResourceVersion is never 0.
-	ResourceVersion uint64
-	// Data is the data of an event, opened with [event.OpenData] and not closed
-	// yet; its capacity suffices for [event.CloseData] or [event.CloseDeletedData], and no
-	// more. It is nil if the object's namespace is not wanted, see
-	// [Options.Wants].
-	Data []byte
-	// Actor is the last field manager according to managedFields (JSON), and Owner is the
-	// controller. Each is nil if it is unknown or not requested, see [ShapeOptions].
-	Actor []byte
-	Owner *Owner
-}
-
 // Options say how objects are normalised. Its functions must be safe for concurrent use.
 type Options struct {
 	// Exact says that nothing of an object is dropped: managedFields and the last-applied

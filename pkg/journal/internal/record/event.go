@@ -11,39 +11,32 @@ import (
 
 // The head of an event is a sequence of fields: number and length as uvarints, then the bytes.
 // Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
-// left out. Fields 1 to 8 are those of [texts], and 20 to 24 those of [numbers].
+// left out. Here are those that [event.Event.Texts] and [event.Event.Numbers] do not have.
 const (
-	fieldName = 8
-	fieldUID  = iota + 8
-	fieldID
+	fieldID = iota + 10
 	fieldOp
 	fieldTime      // when informd observed the change; microseconds, if it is not that of the record
 	fieldReplay    // empty
 	fieldGap       // JSON
 	fieldUnchanged // 8 bytes for each filter, also if there are none
-	firstNumber    = 20
+
+	firstNumber = 20 // the first one of Numbers
+	lastShared  = 7  // the last one of Texts that many events share: the namespace
 )
-
-func texts(e *event.Event) [fieldName]*string {
-	return [...]*string{&e.Cluster, &e.Target, &e.Group, &e.Version, &e.Resource, &e.Kind, &e.Namespace, &e.Name}
-}
-
-func numbers(e *event.Event) [5]*uint64 {
-	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
-}
 
 // AppendEvent appends the head of an event that is appended at a time in microseconds.
 func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
-	for i, text := range texts(e) {
-		dst = appendText(dst, byte(i+1), *text)
+	for number, text := range e.Texts() {
+		if text != nil {
+			dst = appendText(dst, byte(number), *text)
+		}
 	}
-	dst = appendText(dst, fieldUID, e.UID)
 	dst = appendText(dst, fieldID, e.ID)
 	dst = appendText(dst, fieldOp, string(e.Op))
 	if observed := e.Time.UnixMicro(); observed != at {
 		dst = appendNumber(dst, fieldTime, uint64(observed))
 	}
-	for i, number := range numbers(e) {
+	for i, number := range e.Numbers() {
 		if *number != 0 {
 			dst = appendNumber(dst, byte(firstNumber+i), *number)
 		}
@@ -140,10 +133,11 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	if len(r.Data) > 0 {
 		e.Data = r.Data
 	}
+	texts, numbers := e.Texts(), e.Numbers()
 	for head := r.Head; len(head) > 0; {
 		number, value, rest, err := nextField(head)
 		if err == nil {
-			err = setField(&e, number, value, shared)
+			err = setField(&e, texts[:], numbers[:], number, value, shared)
 		}
 		if err != nil {
 			return event.Event{}, err
@@ -168,12 +162,9 @@ func nextField(head []byte) (number uint64, value, rest []byte, err error) {
 	return number, head[begin:end], head[end:], nil
 }
 
-func setField(e *event.Event, number uint64, value []byte, shared *Strings) error {
+// setField sets a field of an event, which has these texts and numbers.
+func setField(e *event.Event, texts []*string, numbers []*uint64, number uint64, value []byte, shared *Strings) error {
 	switch number {
-	case fieldName:
-		e.Name = string(value)
-	case fieldUID:
-		e.UID = string(value)
 	case fieldID:
 		e.ID = string(value)
 	case fieldOp:
@@ -199,10 +190,14 @@ func setField(e *event.Event, number uint64, value []byte, shared *Strings) erro
 			e.Unchanged = append(e.Unchanged, binary.LittleEndian.Uint64(value))
 		}
 	default:
-		if number > 0 && number < fieldName {
-			*texts(e)[number-1] = shared.of(value)
-		} else if i := number - firstNumber; i < uint64(len(numbers(e))) {
-			return parseNumber(numbers(e)[i], number, value)
+		switch i := number - firstNumber; {
+		case i < uint64(len(numbers)):
+			return parseNumber(numbers[i], number, value) //nolint:gosec // G602: the line above bounds i
+		case number >= uint64(len(texts)) || texts[number] == nil: // of a later version
+		case number <= lastShared:
+			*texts[number] = shared.of(value)
+		default:
+			*texts[number] = string(value)
 		}
 	}
 	return nil

@@ -42,9 +42,15 @@ func (s source) number() uint64 {
 func (s source) event() event.Event {
 	e := event.Event{
 		ID: s.text(), Op: event.Ops()[s.IntN(len(event.Ops()))], Time: time.UnixMicro(int64(s.number() >> 8)).UTC(),
-		Cluster: s.text(), Target: s.text(), Group: s.text(), Version: s.text(), Resource: s.text(), Kind: s.text(),
-		Namespace: s.text(), Name: s.text(), UID: s.text(), ResourceVersion: s.number(), PrevResourceVersion: s.number(),
-		Ordinal: s.number(), Epoch: s.number(), Run: s.number(), Replay: s.IntN(2) == 0,
+		Replay: s.IntN(2) == 0,
+	}
+	for _, text := range e.Texts() {
+		if text != nil {
+			*text = s.text()
+		}
+	}
+	for _, number := range e.Numbers() {
+		*number = s.number()
 	}
 	if data := s.bytes(300); len(data) > 0 {
 		e.Data = data

@@ -90,7 +90,7 @@ func flipNamespaces(t *testing.T, client dynamic.Interface) map[string]bool {
 	for i := range matchingNamespaces {
 		matches[fmt.Sprint("tenant-", i)] = true
 	}
-	random, tick := rand.New(rand.NewPCG(1, 2)), time.NewTicker(time.Second/changesPerSecond) //nolint:gosec // of a test
+	random, tick := rand.New(rand.NewPCG(1, 2)), time.NewTicker(time.Second/changesPerSecond)
 	defer tick.Stop()
 	for range changesPerSecond * int(changeTime.Seconds()) {
 		<-tick.C

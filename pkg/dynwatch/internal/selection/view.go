@@ -63,7 +63,13 @@ func (v *view) update(name string, matches bool, f Flip) {
 // with later ones, and of a pending flip only that it happened by rv is known.
 func (v *view) relist(known map[string]namespace, after, rv uint64, restored bool) {
 	for name, one := range known {
-		v.update(name, v.matches(name, one.labels), Flip{one.rv, after})
+		at := one.rv
+		if at <= after {
+			// An older state of the Namespace has come back: etcd was restored. An event of what happened at this
+			// revision has been told, so that another one with its id would be taken for a repetition.
+			at = rv
+		}
+		v.update(name, v.matches(name, one.labels), Flip{at, after})
 	}
 	for name := range maps.Clone(v.names) {
 		if _, exists := known[name]; !exists {

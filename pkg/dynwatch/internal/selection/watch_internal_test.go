@@ -81,3 +81,19 @@ func TestFlipsAfterARollback(t *testing.T) {
 		t.Errorf("flip %+v after a rollback", got)
 	}
 }
+
+// TestOlderStateOfANamespace: etcd was restored, and nobody has noticed yet, as its revisions were raised. That a
+// namespace matches again is told with a revision that no earlier event of it has had.
+func TestOlderStateOfANamespace(t *testing.T) {
+	n := newNamespaces()
+	list := func(at, rv uint64, on string) {
+		n.Listed([]listwatch.MetadataObject{{Name: "team-a", RV: rv, Labels: labels.Set{"on": on}}}, at, false)
+	}
+	list(100, 90, "no")
+	target := n.target(t, 100)
+	list(1_000, 80, "yes")
+	now, err := target.Look()
+	if want := (Flip{1_000, 100}); err != nil || now.Match["team-a"] != want {
+		t.Errorf("flip %+v, want %+v: %v", now.Match["team-a"], want, err)
+	}
+}

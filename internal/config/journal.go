@@ -34,8 +34,7 @@ type Journal struct {
 	// last event always stays, of deleted objects for DeletedRetention.
 	HistoryPerObject int `yaml:"historyPerObject"`
 	// DeletedRetention is the time for which the journal keeps the deletion event of an
-	// object. Once all sinks have it, ten minutes do if the journal has more than 100,000 of them, and
-	// more than objects.
+	// object.
 	DeletedRetention time.Duration `yaml:"deletedRetention"`
 
 	// DirSet reports whether Dir is of the user, and not the default.

@@ -19,18 +19,15 @@ import (
 // What stays in the log, and for how long:
 //
 //   - the last event of each object; if it is terminal, until every sink that may return has passed
-//     it and deletedRetention is over; of a forgotten object none. Of deletions that these sinks have
-//     passed, only the last minutes (freshFor) if they are more than there are objects, and than
-//     manyDeletions;
+//     it and deletedRetention is over; of a forgotten object none;
 //   - another terminal event until every sink that may return has passed it;
 //   - what an open sink has not read;
 //   - the newest historyPerObject events of an object, and of each kind of control event of a target.
 //
 // If the log is short of space, history goes that all sinks have passed. If that is not enough, the
 // namespaces share the limit: those that hold the most lose their oldest superseded events, also
-// unread ones, which a gap declares; and of deletions that all sinks have passed, the last minutes stay, without
-// their data. The last event of each object in a snapshot that a sink has not passed stays even then: a consumer
-// takes an object without an event there for a deleted one.
+// unread ones, which a gap declares; and deletions that all sinks have passed lose their data. The last event of each object in a snapshot that a sink has not
+// passed stays even then: a consumer takes an object without an event there for a deleted one.
 //
 // A temporary log keeps nothing for sinks that are not open, and may be smaller than the states of all
 // objects. If all of the above is not enough, it keeps of what the sinks have passed the last event of each
@@ -53,11 +50,6 @@ const (
 	// compaction writes at most as much as it frees, or seven times that if space is short.
 	half = 50
 	most = 87
-	// manyDeletions take about 10 MB of memory. As many as there are objects stay in any case.
-	manyDeletions = 100_000
-	// freshFor is how long a deletion stays, however many there are. A restart of its target counts on those behind the
-	// last checkpoint, which is seconds ago, or so long ago that the history of etcd does not reach back to it either.
-	freshFor = 10 * time.Minute
 )
 
 // compact removes what is no longer needed, until ctx ends.
@@ -142,7 +134,7 @@ func (j *Journal) Compact(ctx context.Context, short bool) error {
 	if stats.Blocked > 0 {
 		percent = 100
 	}
-	p.bare, p.fresh = true, j.fresh()
+	p.bare = true
 	err := j.log.Compact(p, percent)
 	if p.emptied {
 		j.emptied.Do(func() {
@@ -179,7 +171,6 @@ type policy struct {
 	open, all uint64 // passed by all open sinks; by all that may return
 	history   uint32
 	old       int64 // terminal events from before it, in microseconds, may go
-	fresh     int64 // and deletions from before it
 	emptied   bool  // objects have lost the data of their last event
 	bare      bool  // the data of terminal events goes that all sinks have passed
 	temporary bool  // and then those of a temporary log, and the data of other last events
@@ -207,9 +198,6 @@ func (j *Journal) policy(ctx context.Context, short bool) (p *policy, err error)
 	if p.open, p.all, known = j.passed(); !known {
 		return nil, nil
 	}
-	if stats := j.log.Stats(); stats.Deleted > max(manyDeletions, stats.Objects) {
-		p.fresh = j.fresh()
-	}
 	if short {
 		p.history = 0
 	}
@@ -219,11 +207,6 @@ func (j *Journal) policy(ctx context.Context, short bool) (p *policy, err error)
 		}
 	}
 	return p, j.log.Sync(ctx)
-}
-
-// fresh is the time from which on deletions stay, however many there are.
-func (j *Journal) fresh() int64 {
-	return time.Now().Add(-min(freshFor, j.config.DeletedRetention)).UnixMicro()
 }
 
 // Fate implements [wal.Policy].
@@ -240,7 +223,7 @@ func (p *policy) Fate(e *segment.Entry, last wal.Last, namespace string) wal.Fat
 		switch {
 		case e.Seq > p.all:
 			return wal.Keep
-		case e.Time < p.old, e.Time < p.fresh && !e.Flags.Has(record.Left), p.bare && p.temporary:
+		case e.Time < p.old, p.bare && p.temporary:
 			return wal.Drop
 		case p.bare:
 			return wal.DropData

@@ -62,7 +62,6 @@ const (
 	Control                       // an event of a target
 	DataRemoved                   // the record had data, which was removed for space
 	Again                         // the event announces a state again, with a run of its own
-	Left                          // a terminal event of an object that still exists, outside the selection
 )
 
 // Record is one record. Head and Data are the caller's memory: [Append] copies them, and

@@ -181,9 +181,6 @@ func (l *Log) stageEvent(e *event.Event, seq uint64, at int64) error {
 		s.entry.Flags |= record.Control
 	case e.Op.Ends():
 		s.entry.Flags |= record.Ends
-		if e.Op == event.Left {
-			s.entry.Flags |= record.Left
-		}
 	case e.Reannounced():
 		s.entry.Flags |= record.Again
 	}

@@ -372,8 +372,6 @@ type Stats struct {
 	Events uint64
 	Bytes  int64
 	Limit  int64
-	// Objects and Deleted are how many objects have a last event that is no end, or a deletion.
-	Objects, Deleted int
 	// Blocked is the number of Append calls that wait for space.
 	Blocked int
 	// Written and Appended are bytes since the start: of all writes, and of appended records.
@@ -384,10 +382,7 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{
-		Events: l.events, Bytes: l.bytes, Limit: l.limit, Objects: l.table.objects, Deleted: l.table.deleted,
-		Blocked: int(l.blocked.Load()), Written: l.written.Load(), Appended: l.appended.Load(),
-	}
+	return Stats{Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: int(l.blocked.Load()), Written: l.written.Load(), Appended: l.appended.Load()}
 }
 
 // SetLimit sets how many bytes all segments may have. Append waits above it.

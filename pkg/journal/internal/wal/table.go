@@ -34,8 +34,6 @@ type table struct {
 	numbers map[record.Hash]uint32
 	slabs   [][]Last
 	free    []uint32 // numbers of removed records
-	// objects are the last events of objects that exist, and deleted those of objects that do not.
-	objects, deleted int
 }
 
 const slabSize = 1 << 12
@@ -55,21 +53,8 @@ func (t *table) set(k record.Hash, last Last) {
 	if !found {
 		number = t.take()
 		t.numbers[k] = number
-	} else {
-		t.count(t.at(number), -1)
 	}
 	*t.at(number) = last
-	t.count(&last, 1)
-}
-
-func (t *table) count(last *Last, by int) {
-	switch {
-	case last.Kind != record.Event || last.Flags.Has(record.Control) || last.Flags.Has(record.Left):
-	case last.Flags.Has(record.Ends):
-		t.deleted += by
-	default:
-		t.objects += by
-	}
 }
 
 // take returns the number of an unused place.
@@ -91,7 +76,6 @@ func (t *table) take() uint32 {
 
 func (t *table) remove(k record.Hash) {
 	if number, found := t.numbers[k]; found {
-		t.count(t.at(number), -1)
 		delete(t.numbers, k)
 		t.free = append(t.free, number)
 	}

@@ -191,6 +191,7 @@ func TestMoves(t *testing.T) {
 		"another stream subject": {bus("a", true), bus("b", true), false},
 		"another core server":    {core("a", "b"), core("a", "c"), true},
 		"the same in turn":       {core("a", "b"), core("b", "a"), false},
+		"with another login":     {core("nats://u:p@a"), core("nats://u:q@a"), false},
 		"brokers of topics":      {brokers("k8s.{resource}", "a"), brokers("k8s.{resource}", "b"), true},
 		"brokers of one topic":   {brokers("k8s", "a"), brokers("k8s", "b"), false},
 	} {

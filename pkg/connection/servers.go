@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,21 @@ func (s Servers) Reveal() []string {
 		all[i] = strings.TrimSpace(one.Reveal())
 	}
 	return all
+}
+
+// Identity returns the addresses without logins, in the order of their names: two configs that lead to the same
+// servers have one text.
+func (s Servers) Identity() string {
+	all := s.Reveal()
+	for i, one := range all {
+		scheme, rest, found := strings.Cut(one, "://")
+		if !found {
+			scheme, rest = "", one
+		}
+		all[i] = scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
 }
 
 // Key returns the path of the key of one address, which may stand without a list.

@@ -130,16 +130,19 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	if known {
 		c.saved, c.kept = c.position, true
 	}
-	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention)
+	// A minute early: the policy of a pass that is in progress may count from a moment later.
+	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention-time.Minute)
 	c.next = c.position.Seq + 1
 	incomplete := max(c.position.Incomplete, j.log.Damage())
 	if err := j.register(c); err != nil {
 		return nil, err
 	}
 	j.log.Listen(c.news)
-	if unkept { // what is not removed by now stays
+	if unkept {
+		j.compacting.Lock() // what a pass that began later removes, this cursor has passed
 		var missing uint64
 		missing, err = c.findMissing()
+		j.compacting.Unlock()
 		incomplete = max(incomplete, missing)
 	}
 	// Both at once: a position without Left says that nothing has been removed but what Incomplete says.

@@ -110,6 +110,8 @@ func (j *Journal) compactFailed(err error) {
 // Compact removes what is no longer needed. If the log is short of space, that includes history. It
 // is for one goroutine at a time: the journal calls it by itself.
 func (j *Journal) Compact(ctx context.Context, short bool) error {
+	j.compacting.Lock()
+	defer j.compacting.Unlock()
 	var p *policy
 	var stats wal.Stats
 	for range 2 { // the sinks have gone on during the first

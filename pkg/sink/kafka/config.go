@@ -142,7 +142,7 @@ func codecs() map[string]kgo.CompressionCodec {
 // none: a new topic would change it.
 func (c *Config) Destination() (name string, identified bool) {
 	p, err := parsePattern(c.Topic)
-	return strings.Join(slices.Sorted(slices.Values(c.Servers.Reveal())), ",") + "/" + c.Topic, err == nil && p.single()
+	return c.Servers.Identity() + "/" + c.Topic, err == nil && p.single()
 }
 
 // Open implements [sink.Config]. It fails if a file that a key names cannot be read

@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -144,7 +143,7 @@ func (c *Config) form() form { return form{prefix: c.SubjectPrefix, format: c.Fo
 
 // Destination implements [sink.Destined]: a stream has an identity.
 func (c *Config) Destination() (name string, identified bool) {
-	return strings.Join(slices.Sorted(slices.Values(c.Servers.Reveal())), ",") + "/" + c.SubjectPrefix, c.JetStream
+	return c.Servers.Identity() + "/" + c.SubjectPrefix, c.JetStream
 }
 
 // Open implements [sink.Config]. It fails if a file that a key names cannot be

@@ -142,6 +142,17 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.ended1(3, 12)
 			s.gap(12, 30, "partial", "expired", 0)
 		}, []string{"I12"}},
+		"DeletedAgainAfterALossOfTheJournal": {func(s *script) {
+			s.deletedAgain(reasonJournal)
+		}, nil},
+		"DeletedAgainWithoutALossOfTheJournal": {func(s *script) {
+			s.deletedAgain("expired")
+		}, []string{"I6", "I6"}},
+		"DeletionRepeatedAfterALossOfTheJournal": {func(s *script) {
+			s.deletedAgain(reasonJournal)
+			s.sink.Unique = false
+			s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at("u6:30")-1], *s.last())
+		}, nil},
 		"JournalLostUndeclared": {func(s *script) {
 			s.object("u1", "a", 10, 12, 14, -24)
 			s.object("u6", "a", 25)
@@ -157,6 +168,23 @@ func TestCheckerFindsDefectsAfterALoss(t *testing.T) {
 			s.control(Delivery{ID: "lost", Op: opLost})
 		}, []string{"I1", "I1", "I2", "I2", "I4"}},
 	})
+}
+
+// deletedAgain has u1 deleted, brought back by a restore of which the journal loses all, and deleted with the same id.
+// Then another object takes its name.
+func (s *script) deletedAgain(reason string) {
+	s.object("u1", "a", 10, 12, 14, -24, -28)
+	s.truth.Objects["u1"].Revisions[3].Undone = true
+	s.deliver(opDeleted, "u1", 24)
+	s.bound(opBegin, 26, 7)
+	s.again("u1:14", 7)
+	s.again("u3:20", 7)
+	s.gap(20, 26, "state", reason, 0)
+	s.bound(opSynced, 26, 7)
+	s.deliver(opDeleted, "u1", 28)
+	s.follows(4, 14)
+	s.object("u6", "a", 30)
+	s.deliver(opAdded, "u6", 30)
 }
 
 // ended1 delivers the deletion of u1, found by a list, with an ordinal and the revision before.

@@ -23,7 +23,7 @@ func (c *sinkCheck) stream(limits Limits) {
 			c.alive[d.UID], c.latest[d.UID] = d, i
 			delete(c.swept, d.UID)
 		}
-		if c.repeated(d) {
+		if c.repeated(d) && !c.endsAnew(d) {
 			c.same(d, c.seen[d.ID])
 			switch repeats++; {
 			case !c.sink.Unique:
@@ -59,6 +59,18 @@ func (c *sinkCheck) same(d, first *Delivery) {
 	if one != other && !d.Replay && !first.Replay {
 		c.fail("I6", d.UID, d.RV, "%s came again with other content: %+v, before %+v", d.ID, *d, *first)
 	}
+}
+
+// endsAnew reports whether a deletion with an id that came before is another one: the object is alive by what came
+// since the journal lost events. A restore of etcd had brought it back, and the journal has lost the epoch of that.
+func (c *sinkCheck) endsAnew(d *Delivery) bool {
+	head := c.heads[d.UID]
+	if d.Op != opDeleted || !c.lossy[d.Target] || head == nil || head.ends() {
+		return false
+	}
+	c.seen[d.ID] = d
+	c.excuses["deleted again after a loss of the journal"]++
+	return true
 }
 
 // repeats counts the deliveries whose id came before.

@@ -89,6 +89,6 @@
 // deleted inside the range; "state" and "partial" excuse the states in between; the reason
 // "trimmed" excuses as many events as it counts. A dead letter of the source excuses the
 // revision that it names. The reason "selection" excuses a missing left. After the reason "journal"
-// chains begin again, and ids that came before may come again until the snapshot ends. Nothing
-// excuses a missing last state or deletion.
+// chains begin again, and ids that came before may come again until the snapshot ends; the id of a deletion
+// also later, where a restore had brought the object back. Nothing excuses a missing last state or deletion.
 package chaos

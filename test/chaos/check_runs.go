@@ -46,7 +46,7 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 		if last.Target != d.Target || last.ends() || c.latest[uid] > begin || c.swept[uid] {
 			continue
 		}
-		if o := c.truth.Objects[uid]; o != nil && c.existsAt(o, d.RV) && !c.refusedAny(uid) {
+		if o := c.truth.Objects[uid]; o != nil && c.existsAt(o, d.RV) && c.matchedSince(last, d.RV) && !c.refusedAny(uid) {
 			c.fail("I15", uid, d.RV, "%s ends a snapshot that has nothing of %s, which exists at revision %d", d.ID, o.key(), d.RV)
 		}
 		if c.lossy[d.Target] {

@@ -88,6 +88,14 @@ func (c *sinkCheck) selectedAt(o *Object, r Revision, rv uint64) bool {
 	return rule.plain() || (rule.labels == nil || r.Matches) && (rule.spaces == nil || matchesAt(c.spaces[o.Namespace], rv))
 }
 
+// matchedSince reports whether the namespace of a delivery matched from then on, up to rv. If it stopped to match
+// and matches again, the object has to enter, and informd may notice that after rv.
+func (c *sinkCheck) matchedSince(d *Delivery, rv uint64) bool {
+	return c.truth.Rules[d.Target].spaces == nil || slices.ContainsFunc(c.spaces[d.Namespace], func(s space) bool {
+		return s.from <= max(d.RV, d.Cause) && s.from <= rv && rv < s.to
+	})
+}
+
 // superseded reports whether, up to rv, a state that a consumer had to have since a revision was
 // followed by another one, or no longer selected.
 func (c *sinkCheck) superseded(o *Object, r Revision, since, rv uint64) bool {

@@ -74,6 +74,13 @@ func (s *script) namespace(revisions ...int) {
 	s.truth.Objects["n"].Target = namespaceTarget()
 }
 
+// snapshotWithout delivers a snapshot after a loss of the journal that has no object.
+func (s *script) snapshotWithout(from, to uint64) {
+	s.bound(opBegin, from, 7)
+	s.gap(0, to, "state", reasonJournal, 0)
+	s.bound(opSynced, to, 7)
+}
+
 // newFiltered is an object of which the revisions 12 and 16 change nothing that counts.
 func newFiltered() *script {
 	s := newScript()
@@ -188,6 +195,17 @@ func TestCheckerFindsDefectsOfSelections(t *testing.T) {
 			s.namespace(10, 13, 15, 17, 19)
 			s.gap(18, 20, "state", reasonSelection, 0)
 		}, nil},
+		"SnapshotBeforeTheNamespaceIsNoticed": {newSpaced, func(s *script) {
+			s.sink.Deliveries = s.sink.Deliveries[:s.at("u1:14:left:15")] // the journal has lost the rest
+			s.snapshotWithout(16, 17)
+			s.moves(opEntered, "u1", 16, 17)
+			s.deliver(opModified, "u1", 18)
+		}, nil},
+		"SnapshotLacksAnObjectThatStays": {newSpaced, func(s *script) {
+			s.snapshotWithout(18, 19)
+			s.deliver(opSnapshot, "u1", 18)
+			s.run(8)
+		}, []string{"I15"}},
 		"DeletedUnselected": {newSpaced, func(s *script) {
 			s.sink.Deliveries = s.sink.Deliveries[:s.at("u1:16:entered:17")]
 			s.namespace(10, 13, 15)

@@ -21,30 +21,18 @@ const (
 )
 
 // Revision returns the resource's newest revision in etcd.
-func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.pacedHead(ctx, s.shared) }
-
-// RevisionInTurn is Revision for a target whose turn it is to open its watch, which limits the requests already
-// ([kube.Openings]). An API server answers for a resource that does not change after up to 100 ms: it waits for news of
-// etcd. So few at a time would hold up a restart with many targets.
-func (s *Source) RevisionInTurn(ctx context.Context) (uint64, error) {
-	s.Clients.Pace.Open(ctx, s.Resource.GVR.Group)
-	return s.head(ctx, s.shared)
-}
+func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.shared) }
 
 // RevisionElsewhere is Revision over a new connection, which may reach another API server.
 func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
-	return s.pacedHead(ctx, s.other)
-}
-
-func (s *Source) pacedHead(ctx context.Context, client rest.Interface) (uint64, error) {
-	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
-	return s.head(ctx, client)
+	return s.head(ctx, s.other)
 }
 
 // head asks for the newest revision with a consistent list of a name that no object has:
 // the server reads, decrypts, decodes and converts no object for it. Where the server
 // refuses field selectors, head asks for a list of one object.
 func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error) {
+	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	options := s.Resource.selected(metav1.ListOptions{Limit: 1})
 	r := listRequest{client: client, namespace: s.Resource.Namespace, options: options, identities: true}
 	if !s.unselectable.Load() {

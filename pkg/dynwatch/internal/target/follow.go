@@ -19,7 +19,7 @@ import (
 // follow watches from the position until the watch ends for whatever reason. Without an error another watch follows.
 func (t *Target) follow(ctx context.Context) (state, error) {
 	t.Status.Set(status.Stale, "opening the watch")
-	if err := t.checkRollback(ctx, t.Discovery.Source.RevisionInTurn); err != nil {
+	if err := t.checkRollback(ctx); err != nil {
 		return following{}, err
 	}
 	if err := t.compareEnded(ctx); err != nil {

@@ -92,7 +92,7 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		}
 	}
 	if f.repeats() && !f.restored {
-		if err := t.checkRollback(ctx, t.Discovery.Source.Revision); err != nil {
+		if err := t.checkRollback(ctx); err != nil {
 			return f, err
 		}
 	}

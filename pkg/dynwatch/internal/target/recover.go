@@ -76,7 +76,7 @@ func (t *Target) answers(ctx context.Context, l *loss) error {
 	}
 	// An API server refuses a list at a revision that etcd does not have any more: without this check such a
 	// list would be requested until etcd has reached that revision again.
-	return t.checkRollback(ctx, t.Discovery.Source.Revision)
+	return t.checkRollback(ctx)
 }
 
 // recoverBy compares a list, of the kind that has not failed too often.

@@ -42,11 +42,11 @@ func (r *rollbacks) foundElsewhere(ctx context.Context, own kube.Head) (bool, er
 	return found, err
 }
 
-// checkRollback compares the resource's newest revision, which it asks for, with the newest known one, and returns the
-// loss of a rollback. A watch from the future is not refused, it is silent, so this comes before each watch. If the new
+// checkRollback compares the resource's newest revision with the newest known one, and returns the loss of a
+// rollback. A watch from the future is not refused, it is silent, so this comes before each watch. If the new
 // history has passed the position, only another target can have found the rollback.
-func (t *Target) checkRollback(ctx context.Context, revision func(context.Context) (uint64, error)) error {
-	rv, err := revision(ctx)
+func (t *Target) checkRollback(ctx context.Context) error {
+	rv, err := t.Discovery.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}

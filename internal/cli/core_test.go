@@ -17,9 +17,7 @@ func TestNoCoreFile(t *testing.T) {
 		return
 	}
 	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	command := exec.CommandContext(t.Context(), executable, "-test.run=^TestNoCoreFile$")
 	command.Env = append(os.Environ(), "INFORMD_TEST_CORE=1")
 	out, err := command.CombinedOutput()

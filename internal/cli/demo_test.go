@@ -95,13 +95,9 @@ func drain(from io.Reader) { _, _ = io.Copy(io.Discard, from) }
 func leaveTail(t *testing.T, link, token string) {
 	t.Helper()
 	address, err := netip.ParseAddrPort(strings.TrimPrefix(link, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := new(net.Dialer).DialTCP(t.Context(), "tcp", netip.AddrPort{}, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Fprintf(conn, "GET /tail HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
 	find(t, bufio.NewReader(conn), regexp.MustCompile(`"specversion"`))
 	if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil {
@@ -112,15 +108,11 @@ func leaveTail(t *testing.T, link, token string) {
 func askDemo(t *testing.T, url, token string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {

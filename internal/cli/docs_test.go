@@ -33,9 +33,7 @@ func docsPages(t *testing.T) map[string]string {
 func docsPage(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -67,9 +65,7 @@ func docsConfig(t *testing.T, page, text string) (string, bool) {
 	}
 	if values, ok := keys["config"].(map[string]any); ok { // values of the Helm chart
 		inner, err := yaml.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys, text = values, string(inner)
 	}
 	for _, part := range []struct{ key, text string }{
@@ -164,9 +160,7 @@ func TestDocsSinks(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Clean(name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Clean(name), []byte(text), 0o600))
 }
 
 // expectText compares the output for a config with the text in the docs.

@@ -98,15 +98,11 @@ func TestManPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o750))
 	root := newRoot(streams{program: standard()})
 	eachCommand(root, func(c *cobra.Command) { c.DisableAutoGenTag = true })
 	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages of two builds are the same
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "informd", Manual: "informd", Date: &date}, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "informd", Manual: "informd", Date: &date}, dir))
 	eachCommand(root, func(c *cobra.Command) {
 		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
 		if err != nil || !strings.Contains(string(page), "Exit codes: 0") {

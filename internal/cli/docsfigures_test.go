@@ -16,9 +16,7 @@ func docsFigures(t *testing.T) map[string]float64 {
 	var measurements []struct {
 		Figures map[string]struct{ Median float64 }
 	}
-	if err := json.Unmarshal([]byte(docsPage(t, "../../docs/figures.json")), &measurements); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(docsPage(t, "../../docs/figures.json")), &measurements))
 	medians := make(map[string]float64)
 	for _, m := range measurements {
 		for name, figure := range m.Figures {

@@ -125,9 +125,7 @@ func TestDocsRunbooks(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(docsPage(t, "../../deploy/prometheus-rules.yaml")), &rules); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(docsPage(t, "../../deploy/prometheus-rules.yaml")), &rules))
 	alerts := 0
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
@@ -172,9 +170,7 @@ func inCode(t *testing.T, form *regexp.Regexp, roots ...string) (found []string)
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return found
 }

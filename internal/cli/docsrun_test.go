@@ -48,9 +48,7 @@ func TestDocsRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	s := newShop()
 	server, closeServer, err := serveCluster(ctx, s.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -68,9 +66,7 @@ func TestDocsRun(t *testing.T) {
 	ran := 0
 	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/operating.md"} {
 		alone := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
-		if err := os.Mkdir(alone, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(alone, 0o700))
 		for _, block := range docsBlocks(pages[name]) {
 			switch {
 			case block.language == "yaml" && strings.Contains(block.text, "cluster:"):
@@ -111,9 +107,7 @@ func docsBash(t *testing.T, page, dir, script string) {
 func docsAddress(t *testing.T) string {
 	t.Helper()
 	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return address
 }
 
@@ -130,16 +124,12 @@ func startDocsDaemon(t *testing.T, dir string) string {
 	}))
 	t.Cleanup(endpoint.Close)
 	dir = filepath.Join(dir, "running")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	config := fmt.Sprintf(docsDaemonConfig, filepath.Join(dir, "bus.ndjson"), endpoint.URL)
 	write(t, filepath.Join(dir, "config.yaml"), config+fmt.Sprintf("journal: {dir: %q}\n", filepath.Join(dir, "journal")))
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "informd", "run")
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "INFORMD_ADMIN_LISTEN="+docsAddress(t)), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
 			t.Errorf("informd run: %v", err)

@@ -34,9 +34,7 @@ func TestAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := parseMoment(test.text, start.Add(3*time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e, err := stateAt(all, m)
 			if !errors.Is(err, test.err) || err == nil && e.ResourceVersion != test.want {
 				t.Errorf("%s: %+v, %v; want revision %d, %v", m, e, err, test.want, test.err)
@@ -116,13 +114,9 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after, err := statePair(test.all, test.from, test.to, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var out strings.Builder
-			if err := printDiff(&out, before, after, false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, printDiff(&out, before, after, false))
 			for _, want := range test.want {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the diff lacks %q:\n%s", want, out.String())
@@ -164,13 +158,9 @@ func TestManifest(t *testing.T) {
 		"annotations":{"x":"hmac-sha256:00"},"ownerReferences":[{"uid":"o"}],"finalizers":["example.com/f"],"labels":{"l":"1"}},
 		"data":{"password":"hmac-sha256:13be33f30a10713a73df6c23c308e2a9"},"type":"Opaque","status":{"x":1}}`
 	manifest, notes, err := manifestOf([]byte(object))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{"apiVersion":"v1","data":{},"kind":"Secret","metadata":{"annotations":{},"finalizers":["example.com/f"],"labels":{"l":"1"},"name":"a","namespace":"b"},"type":"Opaque"}`
 	if string(text) != want {
 		t.Errorf("the manifest is\n%s, want\n%s", text, want)

@@ -24,6 +24,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return execute(ctx, args, streams{os.Stdin, stdout, stderr, standard()})
 }
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // ends runs a command, which must end with a code, and returns what it wrote.
 func ends(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()

@@ -62,9 +62,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 				o.Socket = filepath.Join(dir, test.socket)
 			}
 			s := admin.New(o)
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Start())
 			t.Cleanup(func() {
 				if err := s.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 					t.Error(err)
@@ -90,9 +88,7 @@ func TestPastOfStoppedInformd(t *testing.T) {
 	if err == nil {
 		err = j.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, config, "cluster: test\nresources: [pods]\nsinks: [{name: out, type: stdout}]\njournal: {dir: "+dir+"}\n")
 	ends(t, exitOK, "gaps", "-c", config)
@@ -122,9 +118,7 @@ func TestCommandsOverTLS(t *testing.T) {
 		return path
 	}
 	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keyFile := inPEM("tls.key", "PRIVATE KEY", key)
 	right := inPEM("tls.crt", "CERTIFICATE", server.Certificate().Raw)
 	wrong := inPEM("other.crt", "CERTIFICATE", []byte("other"))
@@ -150,9 +144,7 @@ func TestNoProxy(t *testing.T) {
 	write(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for base, encryption := range map[string]config.AdminTLS{"http://10.0.0.5:8080": {}, "https://10.0.0.5:8080": {CertFile: ca, KeyFile: ca}} {
 		c, err := overTCP(config.Admin{Listen: "10.0.0.5:8080", TLS: encryption})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		transport, own := c.http.Transport.(*http.Transport)
 		if c.base != base || !own || transport.Proxy != nil {
 			t.Errorf("base %s, transport %+v; want %s through no proxy", c.base, c.http.Transport, base)

@@ -44,9 +44,7 @@ func TestPlanOutputs(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
-				t.Fatal(err)
-			}
+			must(t, showPlan(&out, output, newPlanReport("prod-eu1", "https://10.0.0.1:6443", mixedPlan())))
 			golden(t, filepath.Join("testdata", "plan-"+output+".golden"), out.String())
 		})
 	}
@@ -62,9 +60,7 @@ func TestPlanIsHarmless(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML} {
 		for _, text := range []string{"plain", x} {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, newPlanReport(text, text, hostile(text))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, showPlan(&out, output, newPlanReport(text, text, hostile(text))))
 			checkHarmless(t, out.String())
 			if n := strings.Count(out.String(), "\n"); lines[output] == 0 {
 				lines[output] = n

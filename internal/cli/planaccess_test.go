@@ -133,9 +133,7 @@ func rolesOf(t *testing.T, config string) (roles []rbacv1.Role) {
 	stdout, _ := ends(t, exitOK, "rbac", "-c", config)
 	for document := range strings.SplitSeq(stdout, "\n---\n") {
 		var r rbacv1.Role // a ClusterRole has the same fields
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(document), &r))
 		if strings.HasSuffix(r.Kind, "Role") {
 			roles = append(roles, r)
 		}
@@ -169,9 +167,7 @@ func TestPlanAndRBACAgree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGuarded()
 			server, closeServer, err := serveCluster(t.Context(), g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer closeServer()
 			dir := t.TempDir()
 			kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")

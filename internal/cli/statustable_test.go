@@ -72,9 +72,7 @@ func busy() *admin.Status {
 func rendered(t *testing.T, s *admin.Status) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := printStatus(&out, s, statusTime()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printStatus(&out, s, statusTime()))
 	return out.String()
 }
 
@@ -172,13 +170,9 @@ func TestStatusShowsErrorsWhole(t *testing.T) {
 // compare them need no dictionary.
 func TestColumnsOfThePage(t *testing.T) {
 	text, err := os.ReadFile("../page/assets/index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var gaps strings.Builder
-	if err := printGaps(&gaps, []event.Event{{Op: event.Gap, Gap: &event.GapInfo{}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printGaps(&gaps, []event.Event{{Op: event.Gap, Gap: &event.GapInfo{}}}))
 	first, _, _ := strings.Cut(gaps.String(), "\n")
 	for table, tt := range map[string]struct {
 		columns []string

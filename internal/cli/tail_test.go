@@ -28,21 +28,15 @@ func modified(rv uint64, object string) []byte {
 func TestTailText(t *testing.T) {
 	var out bytes.Buffer
 	lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(t.Context(), sink.Env{Stdout: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	show := tailText(t.Context(), lines)
 	for _, text := range [][]byte{modified(1, `{"status":{"phase":"a\u001b[31m\u202e"}}`), modified(2, `{}`)} {
-		if err := show(text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, show(text))
 	}
 	if err := show([]byte("{")); err == nil || !strings.Contains(err.Error(), "read the tail") {
 		t.Errorf("garbage: %v", err)
 	}
-	if err := lines.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lines.Close(t.Context()))
 	if shown := strings.Split(out.String(), "\n"); len(shown) != 3 || !strings.Contains(shown[0], "modified  deployments.apps  shop/web") || strings.ContainsAny(out.String(), "\x1b\u202e") {
 		t.Errorf("the text is %q", out.String())
 	}

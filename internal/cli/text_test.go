@@ -61,9 +61,7 @@ func TestHostileOutput(t *testing.T) {
 	for _, name := range []string{formatJSON, formatYAML} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := (&format{value: name}).show(&out, document, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, (&format{value: name}).show(&out, document, nil))
 			if strings.ContainsAny(out.String(), "\u009b\u0080\u202e\u2066\u200f\x7f") {
 				t.Errorf("%q", out.String())
 			}

@@ -38,16 +38,12 @@ func TestGoldenEvents(t *testing.T) {
 	s, seen := compiled(t, schema.Event()), map[string]bool{}
 	lines(t, s, read(t, "pkg/event/testdata/events.ndjson.golden"), seen)
 	var batch []json.RawMessage
-	if err := json.Unmarshal(read(t, "pkg/event/testdata/batch.json.golden"), &batch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, "pkg/event/testdata/batch.json.golden"), &batch))
 	for _, one := range batch {
 		lines(t, s, one, seen)
 	}
 	var known struct{ Properties map[string]any }
-	if err := json.Unmarshal(schema.Event(), &known); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(schema.Event(), &known))
 	for name := range known.Properties {
 		if !seen[name] {
 			t.Errorf("no golden event has the attribute %s of the schema", name)
@@ -66,15 +62,11 @@ func TestStdoutLines(t *testing.T) {
 	env := sinktest.Env(t)
 	env.Stdout = &out
 	sut, err := stdout.Driver().New().Open(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := sut.Write(t.Context(), slices.Concat(sinktest.AllOps(), sinktest.Hostile(), sinktest.Events(50))); err != nil {
 		t.Fatal(err)
 	}
-	if err := sut.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sut.Close(t.Context()))
 	lines(t, compiled(t, schema.Event()), out.Bytes(), map[string]bool{})
 }
 

@@ -17,22 +17,24 @@ import (
 // root is the top of the repository, from here.
 const root = "../.."
 
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // compiled is a schema, ready to use. Compiling checks it against its own dialect.
 func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("schema.json", document))
 	s, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -44,9 +46,7 @@ func fromYAML(t *testing.T, text []byte) any {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
 	inJSON, err := json.Marshal(decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fromJSON(t, inJSON)
 }
 
@@ -62,9 +62,7 @@ func fromJSON(t *testing.T, text []byte) any {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 

@@ -73,9 +73,7 @@ func openWith(t *testing.T, url string, change func(c *nats.Config)) sink.Sink {
 func openOnce(t *testing.T, url string, change func(c *nats.Config)) sink.Sink {
 	t.Helper()
 	s, err := config(t, url, change).Open(t.Context(), sinktest.Env(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sinktest.Must(t, err)
 	t.Cleanup(func() {
 		started := time.Now()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,6 +18,16 @@ import (
 	"github.com/informd/informd/test/bench/corpus"
 	"github.com/informd/informd/test/bench/replay"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// must ends a test that an error leaves nothing to check in.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
 
 // object is what a test compares of one.
 type object struct {
@@ -31,26 +42,16 @@ func objectOf(o metav1.Object) object {
 func start(t *testing.T, objects int) (*replay.Server, *corpus.Corpus, *rest.Config) {
 	t.Helper()
 	c, err := corpus.Pods()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := replay.New(replay.Options{Corpus: c, Objects: objects})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := s.WriteKubeconfig(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WriteKubeconfig(path))
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.QPS = -1
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -71,9 +72,7 @@ func TestListAndWatchAreOneHistory(t *testing.T) {
 		t.Fatalf("%d objects listed, want %d", len(state), objects)
 	}
 	w, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Stop()
 	events := objects + objects/2
 	s.Play(t.Context(), uint64(events), 0)
@@ -113,9 +112,7 @@ func listAll(t *testing.T, client dynamic.ResourceInterface, at string) (objects
 	}
 	for {
 		l, err := client.List(t.Context(), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range l.Items {
 			objects[l.Items[i].GetName()] = objectOf(&l.Items[i])
 		}
@@ -149,9 +146,7 @@ func TestWatchList(t *testing.T) {
 	w, err := dynamic.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Stop()
 	seen := make(map[string]bool)
 	for range objects {
@@ -192,9 +187,7 @@ func TestNamespaceOnly(t *testing.T) {
 		t.Fatalf("%v", objects)
 	}
 	w, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Stop()
 	s.Play(t.Context(), 4*corpus.Namespaces, 0)
 	for range 4 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
+	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,9 +30,7 @@ func TestEncodeConcurrently(t *testing.T) {
 	for _, m := range []compress.Method{compress.None, compress.Gzip, compress.Zstd} {
 		t.Run(string(m), func(t *testing.T) {
 			e, err := compress.NewEncoder(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sinktest.Must(t, err)
 			var working sync.WaitGroup
 			for i := range 4 {
 				working.Go(func() {
@@ -59,15 +58,11 @@ func TestWriter(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			var packed bytes.Buffer
 			w, err := m.NewWriter(&packed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sinktest.Must(t, err)
 			if _, err := io.Copy(w, strings.NewReader(body)); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			sinktest.Must(t, w.Close())
 			if decode(t, m, packed.Bytes()) != body {
 				t.Error("something else came back")
 			}
@@ -80,13 +75,9 @@ func TestDecode(t *testing.T) {
 	for _, m := range []compress.Method{compress.None, compress.Gzip, compress.Zstd} {
 		t.Run(string(m), func(t *testing.T) {
 			e, err := compress.NewEncoder(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sinktest.Must(t, err)
 			packed, err := e.Encode([]byte(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			sinktest.Must(t, err)
 			if got, err := m.Decode(packed, len(body)); string(got) != body {
 				t.Errorf("%d bytes came back as %d: %v", len(body), len(got), err)
 			}

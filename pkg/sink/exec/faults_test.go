@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -337,8 +338,8 @@ func TestOutputAtTheEnd(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "ended")
 	c := options(t, func(o *sinkexec.Config) { o.Env = map[string]sink.Secret{"OUT": sink.NewSecret(out)} }, "sh", "-c",
 		`read -r line; expr "$line" : '.*"id":"\([^"]*\)"'; cat >/dev/null; echo begin; head -c 1000000 /dev/zero | tr '\0' x; echo; echo end; echo x >$OUT`)
-	var log logged
-	s := open(t, c, log.env(t))
+	var log bytes.Buffer
+	s := open(t, c, logged(t, &log))
 	sinktest.Deliver(t, s, sinktest.Events(1))
 	began := time.Now()
 	shut(t, s)
@@ -346,7 +347,7 @@ func TestOutputAtTheEnd(t *testing.T) {
 		t.Errorf("the program was killed after %v", time.Since(began))
 	}
 	for _, want := range []string{"line=begin", "line=xxx", "line=end"} {
-		if !strings.Contains(log.text.String(), want) {
+		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %s", want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,24 +18,12 @@ import (
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// logged is a log that tests read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// env is an environment with this log.
-func (l *logged) env(t *testing.T) sink.Env {
+// logged is an environment whose log tests read when the sink is closed.
+func logged(t *testing.T, log *bytes.Buffer) sink.Env {
 	t.Helper()
 	env := sinktest.Env(t)
-	env.Logger = slog.New(slog.NewTextHandler(l, nil))
+	env.Logger = slog.New(slog.NewTextHandler(log, nil))
 	return env
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
 }
 
 // TestOutputInTheLog: what a program prints is in the log, bounded in lines and in their length,
@@ -54,11 +41,11 @@ func TestOutputInTheLog(t *testing.T) {
 		"flood": {flood, []string{"line 0", "lines="}, 120, 1300},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log logged
-			s := open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", "-c", c.script), log.env(t))
+			var log bytes.Buffer
+			s := open(t, options(t, func(o *sinkexec.Config) { o.Ack = sinkexec.Exit }, "sh", "-c", c.script), logged(t, &log))
 			sinktest.Deliver(t, s, sinktest.Events(3))
 			shut(t, s)
-			text := log.text.String()
+			text := log.String()
 			for _, want := range c.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("the log has no %q:\n%.2000s", want, text)

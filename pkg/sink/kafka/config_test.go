@@ -62,14 +62,6 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-func TestDefaults(t *testing.T) {
-	d := kafka.Driver()
-	c, ok := d.New().(*kafka.Config)
-	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Format != "binary" || c.Compression != "none" || c.Create != (kafka.Create{}) {
-		t.Errorf("driver %+v, options %+v", d, c)
-	}
-}
-
 // TestOpenNeedsItsFiles names files that are not there, or hold something else.
 func TestOpenNeedsItsFiles(t *testing.T) {
 	least := func(change func(c *kafka.Config)) sink.Config {

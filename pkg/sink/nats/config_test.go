@@ -61,14 +61,6 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-func TestDefaults(t *testing.T) {
-	d := nats.Driver()
-	c, ok := d.New().(*nats.Config)
-	if !ok || d.Type != "nats" || d.Lanes != 1 || c.SubjectPrefix != "k8s" || c.Create != (nats.Create{HistoryPerObject: 16}) || c.Stream != "INFORMD_EVENTS" || !c.JetStream {
-		t.Errorf("driver %+v, options %+v", d, c)
-	}
-}
-
 // TestOpenNeedsItsFiles names files that are not there, or hold something else.
 func TestOpenNeedsItsFiles(t *testing.T) {
 	least := func(change func(c *nats.Config)) sink.Config { return config(t, "nats://127.0.0.1:1", change) }

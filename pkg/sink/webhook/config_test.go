@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
@@ -56,15 +55,6 @@ func TestValidate(t *testing.T) {
 		"two tokens":          {"url: https://example.com\nauth: {tokenFile: c, token: canary-31c9}", "auth"},
 		"everything at once":  {"url: ''\ntimeout: -1s\nbatch: -1\nheaders: {'': canary-31c9}", "batch headers. timeout url"},
 	})
-}
-
-func TestDefaults(t *testing.T) {
-	d := webhook.Driver()
-	c, ok := d.New().(*webhook.Config)
-	if !ok || d.Type != "webhook" || d.Lanes != 8 || c.Timeout != 10*time.Second || c.Batch != 1 ||
-		c.Format != webhook.CloudEvents || c.Compression != "none" {
-		t.Errorf("driver %+v, options %+v", d, c)
-	}
 }
 
 // TestOpenNeedsItsFiles names files that are not there, or hold nothing.

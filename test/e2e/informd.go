@@ -26,7 +26,6 @@ type Informd struct {
 	Admin  string
 	Stdout *LockedBuffer
 	Stderr *LockedBuffer
-	Pipe   *os.File // if set, standard output in place of stdout
 
 	// Of the process that was started last.
 	Cmd    *exec.Cmd
@@ -122,9 +121,6 @@ func (d *Informd) Start() {
 	d.T.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(d.T.Context()), informdBinary, "run", "--config", d.Config)
 	cmd.Stdout, cmd.Stderr = d.Stdout, d.Stderr
-	if d.Pipe != nil {
-		cmd.Stdout = d.Pipe
-	}
 	cmd.SysProcAttr = proc.TiedToParent()
 	started, exited := make(chan error), make(chan struct{})
 	d.Cmd, d.Exited = cmd, exited

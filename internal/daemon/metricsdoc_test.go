@@ -266,16 +266,3 @@ func golden(t *testing.T, path, got string) {
 		t.Errorf("%s differs from the metrics (-file +metrics); write it with -update:\n%s", path, diff)
 	}
 }
-
-// TestMetricForm: informd_<subsystem>_<noun>, with a help of one sentence.
-func TestMetricForm(t *testing.T) {
-	name := regexp.MustCompile(`^informd_(target|audit|sink|journal|replica|config|admin|build)(_[a-z]+)+$`)
-	for _, m := range everyMetric(t) {
-		if !name.MatchString(m.name) {
-			t.Errorf("%s has another form than informd_<subsystem>_<noun>[_<unit>][_total]", m.name)
-		}
-		if !strings.HasSuffix(m.help, ".") || strings.Contains(m.help, ". ") {
-			t.Errorf("the help of %s is no single sentence: %q", m.name, m.help)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,41 +182,6 @@ func program(t *testing.T, args ...string) (output string, code int) {
 		t.Fatal(err)
 	}
 	return string(text), cmd.ProcessState.ExitCode()
-}
-
-// TestProgramKnowsTheOptions: explain, the schema and the errors of the config have the keys.
-func TestProgramKnowsTheOptions(t *testing.T) {
-	text, code := program(t, "explain", "sinks.redis.address")
-	for _, want := range []string{"KEY      sinks.redis.address", `DEFAULT  "127.0.0.1:6379"`, "The address of the Redis server"} {
-		if code != 0 || !strings.Contains(text, want) {
-			t.Errorf("explain has no %q, exit code %d:\n%s", want, code, text)
-		}
-	}
-	text, code = program(t, "schema", "config")
-	type schema struct {
-		Enum, Required []string
-		Items          *schema
-		Const          string
-		If, Then       *schema
-		AllOf          []schema
-		Properties     map[string]json.RawMessage
-	}
-	var whole, sinks schema
-	err := json.Unmarshal([]byte(text), &whole)
-	if err == nil {
-		err = json.Unmarshal(whole.Properties["sinks"], &sinks)
-	}
-	if err != nil || code != 0 {
-		t.Fatalf("exit code %d: %v", code, err)
-	}
-	last := sinks.Items.AllOf[len(sinks.Items.AllOf)-1].Then
-	if len(last.Required) != 1 || last.Required[0] != "stream" || !strings.Contains(string(last.Properties["stream"]), "The key of the stream") {
-		t.Errorf("the schema of a redis sink is %+v", last)
-	}
-	path := config(t, "https://127.0.0.1:1", "address: 'redis:6379'")
-	if text, code := program(t, "validate", "-c", path); code != 2 || !strings.Contains(text, "config.yaml:4:10: sinks[0].stream: is required") {
-		t.Errorf("validate: exit code %d: %s", code, text)
-	}
 }
 
 // config writes a config, and a kubeconfig for an API server.

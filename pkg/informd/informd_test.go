@@ -107,8 +107,15 @@ func TestExplainOwnSinkType(t *testing.T) {
 		}
 	}
 	output, code := program(t, "alone", "schema", "config")
-	if code != 0 || !json.Valid([]byte(output)) || !strings.Contains(output, `"const": "greeting"`) || strings.Contains(output, `"const": "nats"`) {
+	_, greeting, ok := strings.Cut(output, `"const": "greeting"`)
+	if code != 0 || !json.Valid([]byte(output)) || !ok || strings.Contains(output, `"const": "nats"`) {
 		t.Errorf("schema: exit %d: %.300s", code, output)
+	}
+	// Its keys, and which of them are required.
+	for _, want := range []string{`"description": "What the sink says first."`, `"required":["word"]`} {
+		if compact := strings.Join(strings.Fields(greeting), ""); !strings.Contains(compact, strings.Join(strings.Fields(want), "")) {
+			t.Errorf("the schema of a greeting sink has no %s: %s", want, greeting)
+		}
 	}
 	if output, code = program(t, "informd", "schema", "config"); code != 0 || output != string(schema.Config()) {
 		t.Errorf("the schema of informd is not the shipped one, exit %d", code)

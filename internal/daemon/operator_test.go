@@ -83,9 +83,7 @@ func TestTailOfWhatIsNotWatched(t *testing.T) {
 		"pod":                `did you mean "pods"`, "deployment.apps": `did you mean "deployments.apps"`,
 	} {
 		wants, err := tail.Filter{Resource: said}.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := checkWatched(wants, targets); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", said, err, want)
 		}

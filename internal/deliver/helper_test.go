@@ -239,9 +239,7 @@ func emptyJournal(t testing.TB, change ...func(*journal.Config)) *journal.Journa
 		f(&c)
 	}
 	j, err := journal.OpenTemporary(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = j.Close() }) // the test may have closed it
 	return j
 }

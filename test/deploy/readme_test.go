@@ -18,21 +18,11 @@ import (
 	"github.com/informd/informd/test/cluster"
 )
 
-// readmeFiles are the yaml blocks of deploy/README.md.
-func readmeFiles(t *testing.T) []string {
-	t.Helper()
-	var blocks []string
-	for _, found := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(read(t, "deploy/README.md")), -1) {
-		blocks = append(blocks, found[1])
-	}
-	return blocks
-}
-
 // Each block of values in deploy/README.md renders to a config that informd accepts, and to Secrets that the
 // group of the Pod reads.
 func TestReadmeValues(t *testing.T) {
 	rendered := 0
-	for _, block := range readmeFiles(t) {
+	for _, block := range blocksOf(t, "deploy/README.md", "yaml") {
 		if !regexp.MustCompile(`(?m)^config:`).MatchString(block) {
 			continue
 		}
@@ -62,7 +52,7 @@ func TestReadmeKustomization(t *testing.T) {
 	local, err := filepath.Rel(dir, top)
 	must(t, err)
 	name := regexp.MustCompile(`^# (\S+\.yaml)\b`)
-	for _, block := range readmeFiles(t) {
+	for _, block := range blocksOf(t, "deploy/README.md", "yaml") {
 		found := name.FindStringSubmatch(block)
 		if found == nil {
 			continue
@@ -119,12 +109,12 @@ func TestDocsCommands(t *testing.T) {
 		}
 	}
 	ran := 0
-	for _, block := range shellBlocks(t, "docs/getting-started.md", "sh cluster") {
+	for _, block := range blocksOf(t, "docs/getting-started.md", "sh cluster") {
 		ran++
 		sh(block)
 		sh("kubectl get clusterrole informd && kubectl delete namespace informd && kubectl delete clusterrole,clusterrolebinding informd")
 	}
-	for _, block := range shellBlocks(t, "deploy/README.md", "sh") {
+	for _, block := range blocksOf(t, "deploy/README.md", "sh") {
 		ran++
 		sh(strings.ReplaceAll(block, "| less", "| cat")) // not every machine has less
 	}
@@ -133,8 +123,8 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// shellBlocks are the blocks of a page that are marked with a language.
-func shellBlocks(t *testing.T, page, language string) (blocks []string) {
+// blocksOf returns the blocks of a page that are marked with a language.
+func blocksOf(t *testing.T, page, language string) (blocks []string) {
 	t.Helper()
 	for _, found := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(read(t, page)), -1) {
 		blocks = append(blocks, found[1])
@@ -161,7 +151,7 @@ func docsDir(t *testing.T) string {
 	}
 	files := map[string]string{"ca.crt": "a certificate\n"}
 	name := regexp.MustCompile(`^# (\S+\.yaml)\b`)
-	for _, block := range readmeFiles(t) {
+	for _, block := range blocksOf(t, "deploy/README.md", "yaml") {
 		switch found := name.FindStringSubmatch(block); {
 		case found != nil:
 			files[found[1]] = strings.NewReplacer("github.com/informd/informd/", "", "?ref=main", "").Replace(block)

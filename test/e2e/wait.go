@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"net/http"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/test/cluster/proc"
 )
@@ -26,6 +29,15 @@ func Must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// HTTPClient has the rights of a config, and connections that end with the test.
+func HTTPClient(t *testing.T, config *rest.Config) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	Must(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // Eventually waits until ok holds, and fails the test after patience.

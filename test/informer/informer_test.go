@@ -224,10 +224,7 @@ func changeOne(ctx context.Context, t *testing.T, api *kubernetes.Clientset, nam
 // client returns a clientset whose connections end with the test.
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
-	web, err := rest.HTTPClientFor(config)
-	e2e.Must(t, err)
-	t.Cleanup(web.CloseIdleConnections)
-	set, err := kubernetes.NewForConfigAndClient(config, web)
+	set, err := kubernetes.NewForConfigAndClient(config, e2e.HTTPClient(t, config))
 	e2e.Must(t, err)
 	return set
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/test/cluster"
@@ -171,10 +170,7 @@ func TestFakeAnswersAsTheServer(t *testing.T) {
 		}
 	}
 	config := c.RESTConfig()
-	over, err := rest.HTTPClientFor(config)
-	e2e.Must(t, err)
-	t.Cleanup(over.CloseIdleConnections)
-	genuine := &server{host: config.Host, client: over, marks: map[string]string{}}
+	genuine := &server{host: config.Host, client: e2e.HTTPClient(t, config), marks: map[string]string{}}
 	genuine.put = func(name, value string) {
 		_, err := api.Update(t.Context(), object(name, value), metav1.UpdateOptions{})
 		if err != nil {

@@ -218,7 +218,7 @@ func (l *three) killTwo(t *testing.T) {
 func (l *three) uncleanElection(t *testing.T) {
 	const topic = "unclean"
 	first, second := l.cluster.Broker(1), l.cluster.Broker(2)
-	l.try(t, l.cluster.CreateTopic(t.Context(), topic, []int32{first.ID, second.ID},
+	must(t, l.cluster.CreateTopic(t.Context(), topic, []int32{first.ID, second.ID},
 		map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}))
 	var found []string
 	var log bytes.Buffer
@@ -229,14 +229,14 @@ func (l *three) uncleanElection(t *testing.T) {
 	events := sinktest.Events(60)
 	sinktest.Deliver(t, s, events[:20])
 
-	l.try(t, second.Kill())
+	must(t, second.Kill())
 	l.inSync(t, topic, first.ID)
 	sinktest.Deliver(t, s, events[20:40])
 	if strings.Contains(log.String(), "lost") {
 		t.Fatalf("a loss before there was one:\n%s", &log)
 	}
 	before := slices.Clone(found)
-	l.try(t, first.Kill(), second.Start(t.Context()))
+	must(t, first.Kill(), second.Start(t.Context()))
 	l.inSync(t, topic, second.ID)
 	sinktest.Deliver(t, s, events[40:])
 
@@ -256,7 +256,7 @@ func (l *three) uncleanElection(t *testing.T) {
 	if diff := cmp.Diff([]string{"", before[0]}, found[len(found)-2:]); diff != "" {
 		t.Errorf("identities (-want +got):\n%s", diff)
 	}
-	l.try(t, first.Start(t.Context()))
+	must(t, first.Start(t.Context()))
 }
 
 // inSync waits until one broker leads the topic, and no other one is in sync.
@@ -266,13 +266,6 @@ func (l *three) inSync(t *testing.T, topic string, id int32) {
 		all, err := l.cluster.Partitions(ctx, topic)
 		return len(all) == 1 && all[0].Leader == id && slices.Equal(all[0].ISR, []int32{id}), err
 	})
-}
-
-func (l *three) try(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		must(t, err)
-	}
 }
 
 // TestKafkaConformance runs the suite on one broker, with a topic for each check. A broken

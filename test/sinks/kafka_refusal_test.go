@@ -2,7 +2,6 @@ package sinks_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,20 +46,14 @@ func TestKafkaRefusals(t *testing.T) {
 	t.Run("topic that cannot be created", r.uncreatable)
 }
 
-// must fails the test if one of the errors of an admin request is not nil.
-func (r refusals) must(t *testing.T, errs ...error) {
-	t.Helper()
-	must(t, errors.Join(errs...))
-}
-
 // set sets a property of a topic.
 func (r refusals) set(t *testing.T, topic, name, value string) {
 	t.Helper()
 	property := kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value}
 	answer, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{property}, topic)
-	r.must(t, err)
+	must(t, err)
 	for _, one := range answer {
-		r.must(t, one.Err)
+		must(t, one.Err)
 	}
 }
 
@@ -69,13 +62,13 @@ func (r refusals) user(t *testing.T, name string) {
 	t.Helper()
 	answer, err := r.admin.AlterUserSCRAMs(t.Context(), nil,
 		[]kadm.UpsertSCRAM{{User: name, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: kafkaPassword}})
-	r.must(t, err, answer[name].Err)
+	must(t, err, answer[name].Err)
 }
 
 func (r refusals) dropUser(t *testing.T, name string) {
 	t.Helper()
 	answer, err := r.admin.AlterUserSCRAMs(t.Context(), []kadm.DeleteSCRAM{{User: name, Mechanism: kadm.ScramSha512}}, nil)
-	r.must(t, err, answer[name].Err)
+	must(t, err, answer[name].Err)
 }
 
 func acl(user, topic string, operations ...kadm.ACLOperation) *kadm.ACLBuilder {
@@ -86,18 +79,18 @@ func acl(user, topic string, operations ...kadm.ACLOperation) *kadm.ACLBuilder {
 func (r refusals) grant(t *testing.T, user, topic string, operations ...kadm.ACLOperation) {
 	t.Helper()
 	answer, err := r.admin.CreateACLs(t.Context(), acl(user, topic, operations...).AllowHosts())
-	r.must(t, err)
+	must(t, err)
 	for _, one := range answer {
-		r.must(t, one.Err)
+		must(t, one.Err)
 	}
 }
 
 func (r refusals) revoke(t *testing.T, user, topic string, operations ...kadm.ACLOperation) {
 	t.Helper()
 	answer, err := r.admin.DeleteACLs(t.Context(), acl(user, topic, operations...).AllowHosts())
-	r.must(t, err)
+	must(t, err)
 	for _, one := range answer {
-		r.must(t, one.Err)
+		must(t, one.Err)
 	}
 }
 
@@ -273,7 +266,7 @@ func (r refusals) anotherTopic(t *testing.T, topic string, again bool) {
 		t.Fatalf("the sink found %q, want one identity", before)
 	}
 	_, err := r.admin.DeleteTopic(t.Context(), topic)
-	r.must(t, err)
+	must(t, err)
 	if again {
 		eventually(t, "the topic can be created again", func(ctx context.Context) (bool, error) {
 			_, err := r.admin.CreateTopic(ctx, 1, 1, nil, topic)
@@ -294,7 +287,7 @@ func (r refusals) uncreatable(t *testing.T) {
 	events := sinktest.Events(20)
 	refused(t, s, events, "INVALID_REPLICATION_FACTOR", topic)
 	_, err := r.admin.CreateTopic(t.Context(), 1, 1, nil, topic)
-	r.must(t, err)
+	must(t, err)
 	sinktest.Deliver(t, s, events)
 	if twice := wantInTopic(t, r.cluster, topic, events); twice > 0 {
 		t.Errorf("%d events came twice", twice)

@@ -2,15 +2,16 @@
 package sinks_test
 
 import (
+	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// must ends a test that an error leaves nothing to check in.
-func must(tb testing.TB, err error) {
+// must ends a test that one of some errors leaves nothing to check in.
+func must(tb testing.TB, errs ...error) {
 	tb.Helper()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -159,7 +159,7 @@ type contentWriter struct {
 
 func newContentWriter(t *testing.T, config *rest.Config, put e2e.Putter) *contentWriter {
 	t.Helper()
-	return &contentWriter{t: t, client: restClient(t, config), url: config.Host, put: put, written: make(map[string]e2e.Arrival), kinds: make(map[string]e2e.Kind)}
+	return &contentWriter{t: t, client: e2e.HTTPClient(t, config), url: config.Host, put: put, written: make(map[string]e2e.Arrival), kinds: make(map[string]e2e.Kind)}
 }
 
 func pathOf(k e2e.Kind) string {

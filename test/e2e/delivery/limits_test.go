@@ -13,7 +13,6 @@ import (
 	"unicode"
 
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/test/cluster"
 	"github.com/informd/informd/test/e2e"
@@ -151,15 +150,6 @@ func checkLog(d *e2e.Limited, t *testing.T) {
 // limitResources are the resources of the rows.
 func limitResources(kinds []e2e.Kind) string {
 	return "- {resource: configmaps}\n- {group: rbac.authorization.k8s.io, resource: roles}\n" + e2e.Entries(kinds...)
-}
-
-// restClient is the HTTP client of a cluster's administrator.
-func restClient(t *testing.T, config *rest.Config) *http.Client {
-	t.Helper()
-	client, err := rest.HTTPClientFor(config)
-	e2e.Must(t, err)
-	t.Cleanup(client.CloseIdleConnections)
-	return client
 }
 
 // TestLargeObjects: objects of more than 1 MB go through in their place between the others and

@@ -150,9 +150,7 @@ func killInResnapshot(t *testing.T, d *e2e.Informd, h *e2e.Hook, client dynamic.
 	checkStates(t, e2e.ConfigMapKind(), d.Records(), events)
 
 	h.Set(func(e2e.Record) int { return http.StatusServiceUnavailable })
-	if err := e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "while-the-sink-is-down"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Must(t, e2e.NewWriter(client, e2e.ConfigMapKind(), e2e.NewLedger(), 1).Create(t.Context(), "while-the-sink-is-down"))
 	e2e.Eventually(t, "a sink that is down", func() bool { return strings.Contains(d.Must("status"), "retrying") })
 	before = len(h.Events(0))
 	if output := d.Must("resnapshot", "core/configmaps", "--sink", "hook"); !strings.Contains(output, "pending") {

@@ -43,18 +43,10 @@ func TestRestartWithManyObjects(t *testing.T) {
 		before := endOfFile(d)
 		began := time.Now()
 		d.Start()
-		poll := time.NewTicker(10 * time.Millisecond)
-		for end := began.Add(e2e.Patience); ; {
-			if s, err := d.Status(); err == nil && len(s.Targets) == 1 && s.Targets[0].State == "live" && s.Targets[0].Objects == objects {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("not live within %v", e2e.Patience)
-			}
-			<-poll.C
-		}
-		poll.Stop()
-		took := time.Since(began)
+		took := e2e.WaitAtOnce(t, "live", func() bool {
+			s, err := d.Status()
+			return err == nil && len(s.Targets) == 1 && s.Targets[0].State == "live" && s.Targets[0].Objects == objects
+		}).Sub(began)
 		t.Logf("live after %.2f s, with %.0f ms of CPU; RSS %.1f MiB, peak %.1f MiB",
 			took.Seconds(), cpu(d).Seconds()*1000, memory(d, "VmRSS"), memory(d, "VmHWM"))
 		best = min(best, took)

@@ -23,9 +23,7 @@ func Installed(t *testing.T, d *Informd, config *rest.Config, k Kind) time.Durat
 	t.Helper()
 	documents := discovery.NewDiscoveryClientForConfigOrDie(Fast(config))
 	client := dynamic.NewForConfigOrDie(Fast(config))
-	if _, err := CustomResourceDefinitions(client).Create(t.Context(), k.Definition(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	Create(t, CustomResourceDefinitions(client), k.Definition())
 	served := WaitAtOnce(t, k.Target()+" served", func() bool {
 		list, err := documents.ServerResourcesForGroupVersion(k.GVR.GroupVersion().String())
 		return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.GVR.Resource })

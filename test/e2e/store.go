@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 
@@ -52,9 +53,7 @@ func CreateNamespace(t *testing.T, client dynamic.Interface, name string) {
 	ns.SetName(name)
 	ns.SetAPIVersion("v1")
 	ns.SetKind("Namespace")
-	if _, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	Create(t, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), ns)
 }
 
 // CreateConfigMap creates a ConfigMap.
@@ -65,7 +64,20 @@ func CreateConfigMap(t *testing.T, client dynamic.ResourceInterface, name string
 	if data != nil {
 		o.Object["data"] = data
 	}
-	_, err := client.Create(t.Context(), o, metav1.CreateOptions{})
+	Create(t, client, o)
+}
+
+// Create creates an object.
+func Create(t *testing.T, client dynamic.ResourceInterface, o *unstructured.Unstructured, subresources ...string) {
+	t.Helper()
+	_, err := client.Create(t.Context(), o, metav1.CreateOptions{}, subresources...)
+	Must(t, err)
+}
+
+// Patch merges a patch into an object.
+func Patch(t *testing.T, client dynamic.ResourceInterface, name, patch string, subresources ...string) {
+	t.Helper()
+	_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
 	Must(t, err)
 }
 

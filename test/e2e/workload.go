@@ -196,9 +196,7 @@ func CustomResourceDefinitions(client dynamic.Interface) dynamic.ResourceInterfa
 // until it is served.
 func (k Kind) Install(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	if _, err := CustomResourceDefinitions(client).Create(t.Context(), k.Definition(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	Create(t, CustomResourceDefinitions(client), k.Definition())
 	Eventually(t, k.Target()+" served", func() bool {
 		_, err := client.Resource(k.GVR).List(t.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil

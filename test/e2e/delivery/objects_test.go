@@ -272,9 +272,7 @@ func TestHistoryCommands(t *testing.T) {
 	d.WaitForSync(1)
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
 	e2e.CreateConfigMap(t, maps, "a", map[string]any{"k": "before"})
-	patch := []byte(`{"data":{"k":"a\u001b[31mfter"}}`)
-	_, err := maps.Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{})
-	e2e.Must(t, err)
+	e2e.Patch(t, maps, "a", `{"data":{"k":"a\u001b[31mfter"}}`)
 	e2e.Eventually(t, "both events", func() bool { return e2e.Count(d.Records(), "modified") == 1 })
 	look := func(when string) {
 		t.Helper()
@@ -289,9 +287,7 @@ func TestHistoryCommands(t *testing.T) {
 	large := strings.Repeat("x", 1_000_000)
 	e2e.CreateConfigMap(t, maps, "large", map[string]any{"k": "first", "large": large})
 	for _, k := range []string{"second", "third"} {
-		patch := fmt.Appendf(nil, `{"data":{"k":%q}}`, k)
-		_, err := maps.Patch(t.Context(), "large", types.MergePatchType, patch, metav1.PatchOptions{})
-		e2e.Must(t, err)
+		e2e.Patch(t, maps, "large", fmt.Sprintf(`{"data":{"k":%q}}`, k))
 	}
 	e2e.Eventually(t, "the large events", func() bool { return e2e.Count(d.Records(), "modified") == 3 })
 	lookLarge := func(when string) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -121,9 +120,7 @@ func (c *churn) install(r *churned) {
 	definition := r.kind.Definition()
 	spec := definition.Object["spec"].(map[string]any) //nolint:forcetypeassert // made here
 	spec["versions"] = r.offer.versions()
-	if _, err := e2e.CustomResourceDefinitions(c.client).Create(c.t.Context(), definition, metav1.CreateOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
+	e2e.Create(c.t, e2e.CustomResourceDefinitions(c.client), definition)
 	r.there = true
 }
 

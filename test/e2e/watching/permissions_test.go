@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -72,9 +71,7 @@ func TestPrintedPermissionsAreEnoughForSelections(t *testing.T) {
 	}}
 	services := n.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"})
 	n.label(t.Context(), "team-a", "test")
-	if _, err := services.Namespace("team-a").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Create(t, services.Namespace("team-a"), service)
 	n.label(t.Context(), "team-a", "prod")
 	e2e.Eventually(t, "a namespace's labels are followed", func() bool {
 		return slices.ContainsFunc(d.Records(), func(r e2e.Record) bool { return r.Op == "entered" && r.Namespace == "team-a" && r.Name == "web" })
@@ -200,9 +197,7 @@ func watchOneName(t *testing.T, c *cluster.Cluster, client dynamic.Interface, us
 	d.Start()
 	d.WaitForLive(2)
 	for _, changed := range []string{name, name + "-other"} {
-		if _, err := configMaps.Patch(t.Context(), changed, types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Patch(t, configMaps, changed, `{"data":{"a":"b"}}`)
 		e2e.Must(t, configMaps.Delete(t.Context(), changed, metav1.DeleteOptions{}))
 	}
 	e2e.CreateConfigMap(t, configMaps, name, nil)
@@ -230,9 +225,7 @@ func TestPodsOfANode(t *testing.T) {
 		if node != "" {
 			e2e.Must(t, unstructured.SetNestedField(object.Object, node, "spec", "nodeName"))
 		}
-		if _, err := pods.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Create(t, pods, object)
 	}
 	create("first", "n1")
 	create("elsewhere", "n2")
@@ -244,13 +237,9 @@ func TestPodsOfANode(t *testing.T) {
 		"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "bound"},
 		"target": map[string]any{"apiVersion": "v1", "kind": "Node", "name": "n1"},
 	}}
-	if _, err := pods.Create(t.Context(), binding, metav1.CreateOptions{}, "binding"); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Create(t, pods, binding, "binding")
 	for _, name := range []string{"first", "second", "bound", "elsewhere"} {
-		if _, err := pods.Patch(t.Context(), name, types.MergePatchType, []byte(k.Patch(1)), metav1.PatchOptions{}, k.Subresource); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Patch(t, pods, name, k.Patch(1), k.Subresource)
 		now := int64(0)
 		e2e.Must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}

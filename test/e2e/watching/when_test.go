@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
@@ -82,10 +81,7 @@ func TestEmitWhen(t *testing.T) {
 	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(e2e.ConfigMapKind().GVR).Namespace("default")
 	set := func(key, value string) {
 		t.Helper()
-		patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, key, value)
-		if _, err := maps.Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e2e.Patch(t, maps, "x", fmt.Sprintf(`{"data":{%q:%q}}`, key, value))
 	}
 	// revisions are what has become of x since the last call, and a mark behind it.
 	path, marks := filepath.Join(t.TempDir(), "sizes.ndjson"), 0

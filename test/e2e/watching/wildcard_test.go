@@ -134,9 +134,7 @@ func TestWildcardAndAnAPIServerThatIsDown(t *testing.T) {
 			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "nobody"},
 		},
 	}}
-	if _, err := services.Create(t.Context(), down, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Create(t, services, down)
 	e2e.Eventually(t, "it is logged", func() bool {
 		return strings.Contains(d.Stderr.String(), "discovery of API groups failed") && strings.Contains(d.Stderr.String(), "groups=down.example.com")
 	})

@@ -13,29 +13,38 @@ import (
 
 const limit = 100_000
 
-// evaluate returns the result of an expression over the variables s and list.
-func evaluate(t *testing.T, text string, variables map[string]any) (any, error) {
+// programs returns expressions over variables of any type by their texts.
+func programs(t testing.TB, texts []string, variables ...string) map[string]cel.Program {
 	t.Helper()
-	env, err := cel.NewEnv(append(library(), cel.Variable("s", cel.DynType), cel.Variable("list", cel.DynType), cel.OptionalTypes(),
-		cel.CrossTypeNumericComparisons(true))...)
+	declared := append(library(), cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true))
+	for _, name := range variables {
+		declared = append(declared, cel.Variable(name, cel.DynType))
+	}
+	env, err := cel.NewEnv(declared...)
 	if err != nil {
 		t.Fatal(err)
-	}
-	checked, issues := env.Compile(text)
-	if issues.Err() != nil {
-		t.Fatalf("%s: %v", text, issues.Err())
 	}
 	options, err := programOptions(env, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := env.Program(checked, options...)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+	all := map[string]cel.Program{}
+	for _, text := range texts {
+		checked, issues := env.Compile(text)
+		if issues.Err() != nil {
+			t.Fatalf("%s: %v", text, issues.Err())
+		}
+		if all[text], err = env.Program(checked, options...); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
 	}
-	if variables == nil {
-		variables = map[string]any{}
-	}
+	return all
+}
+
+// evaluate returns the result of an expression over the variables s and list.
+func evaluate(t *testing.T, text string, variables map[string]any) (any, error) {
+	t.Helper()
+	program := programs(t, []string{text}, "s", "list")[text]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	result, _, err := program.ContextEval(ctx, variables)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -45,29 +44,6 @@ func expressions() []string {
 		`sets.contains(object.c, [1])`, `sets.equivalent(object.c, object.c)`, `"%s".format([object.a])`, `object.c.flatten().size()`, `object.c.reverse() == object.c`,
 		`object`, `[object, object.a]`, `{"x": object}`, `object == {"a": object.a, "b": object.b}`,
 	}
-}
-
-func programs(t testing.TB) map[string]cel.Program {
-	t.Helper()
-	env, err := cel.NewEnv(append(library(), cel.Variable("object", cel.DynType), cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, err := programOptions(env, 100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]cel.Program{}
-	for _, text := range expressions() {
-		checked, issues := env.Compile(text)
-		if issues.Err() != nil {
-			t.Fatalf("%s: %v", text, issues.Err())
-		}
-		if all[text], err = env.Program(checked, options...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all
 }
 
 // source writes random JSON without white space outside of strings.
@@ -127,7 +103,7 @@ func (s *source) object(depth int) {
 // TestEqualsDecoded: whatever an expression asks, it gets of the text what it gets of
 // the same text decoded.
 func TestEqualsDecoded(t *testing.T) {
-	all := programs(t)
+	all := programs(t, expressions(), "object")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := &source{Rand: rand.New(rand.NewPCG(seed, 0))}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
@@ -203,29 +204,10 @@ func config(t *testing.T, server, keys string) (path string) {
 
 // TestProgramDelivers runs the program against an API server with one ConfigMap.
 func TestProgramDelivers(t *testing.T) {
-	answers := map[string]string{
-		"/version": `{"gitVersion":"v1.37.1"}`,
-		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
-			{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list","watch"]}]}`,
-		"/api/v1/namespaces/kube-system": `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"cluster-1","resourceVersion":"1"}}`,
-		"/api/v1/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
-			{"metadata":{"namespace":"shop","name":"prices","uid":"u1","resourceVersion":"7"},"data":{"a":"b"}}]}`,
-	}
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.Method == http.MethodPost { // may it watch?
-			fmt.Fprint(w, `{"status":{"allowed":true}}`)
-			return
-		}
-		body, ok := answers[r.URL.Path]
-		if !ok {
-			w.WriteHeader(http.StatusNotFound)
-			body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
-		}
-		fmt.Fprint(w, body)
-	}))
+	cluster := informertest.New()
+	cluster.Put(`{"kind":"Namespace","metadata":{"name":"kube-system"}}`)
+	cluster.Put(`{"kind":"ConfigMap","metadata":{"namespace":"shop","name":"prices"},"data":{"a":"b"}}`)
+	api := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: cluster})
 	defer api.Close()
 	s := start(t)
 	path := config(t, api.URL, "stream: k8s, address: '"+s.address+"'")

@@ -2,15 +2,15 @@ package informd_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/schema"
 )
 
@@ -29,28 +29,10 @@ func program(t *testing.T, name string, args ...string) (output string, code int
 // apiServer serves one ConfigMap.
 func apiServer(t *testing.T) (address string) {
 	t.Helper()
-	answers := map[string]string{
-		"/version": `{"gitVersion":"v1.37.1"}`,
-		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
-			{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list","watch"]}]}`,
-		"/api/v1/namespaces/kube-system": `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"cluster-1","resourceVersion":"1"}}`,
-		"/api/v1/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
-			{"metadata":{"namespace":"shop","name":"prices","uid":"u1","resourceVersion":"7"},"data":{"a":"b"}}]}`,
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch body, ok := answers[r.URL.Path]; {
-		case r.Method == http.MethodPost:
-			_, _ = fmt.Fprint(w, `{"status":{"allowed":true}}`)
-		case ok:
-			_, _ = fmt.Fprint(w, body)
-		default:
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
-		}
-	}))
+	cluster := informertest.New()
+	cluster.Put(`{"kind":"Namespace","metadata":{"name":"kube-system"}}`)
+	cluster.Put(`{"kind":"ConfigMap","metadata":{"namespace":"shop","name":"prices"},"data":{"a":"b"}}`)
+	server := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: cluster})
 	t.Cleanup(server.Close)
 	return server.URL
 }

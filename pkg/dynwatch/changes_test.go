@@ -269,7 +269,7 @@ func TestChangesOfMetadata(t *testing.T) {
 	}
 }
 
-// TestChangesOfNow: what is told changes in a running target, which does not watch anew
+// TestChangesOfNow: the content of events changes in a running target, which does not watch again
 // for it.
 func TestChangesOfNow(t *testing.T) {
 	api := newFakeAPI(t, "a/x 1")

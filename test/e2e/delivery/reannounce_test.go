@@ -26,7 +26,7 @@ func startUnderLoad(t *testing.T) (r *e2e.Rig, h *e2e.Hook, d *e2e.Informd, end 
 	return r, h, d, r.Load()
 }
 
-// TestResnapshot: amid changes all objects of a resource are announced anew on
+// TestResnapshot: amid changes all objects of a resource are announced again on
 // request, to every sink, and chains stay whole.
 func TestResnapshot(t *testing.T) {
 	r, h, d, end := startUnderLoad(t)

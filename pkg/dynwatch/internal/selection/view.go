@@ -65,8 +65,8 @@ func (v *view) relist(known map[string]namespace, after, rv uint64, restored boo
 	for name, one := range known {
 		at := one.rv
 		if at <= after {
-			// An older state of the Namespace has come back: etcd was restored. An event of what happened at this
-			// revision has been told, so that another one with its id would be taken for a repetition.
+			// An older state of the Namespace has come back: etcd was restored. There are events with the id of this
+			// revision, and a consumer would take another one for a repetition.
 			at = rv
 		}
 		v.update(name, v.matches(name, one.labels), Flip{at, after})

@@ -83,7 +83,7 @@ func TestFlipsAfterARollback(t *testing.T) {
 }
 
 // TestOlderStateOfANamespace: etcd was restored, and nobody has noticed yet, as its revisions were raised. That a
-// namespace matches again is told with a revision that no earlier event of it has had.
+// namespace matches again has a revision that no earlier event of it has.
 func TestOlderStateOfANamespace(t *testing.T) {
 	n := newNamespaces()
 	list := func(at, rv uint64, on string) {

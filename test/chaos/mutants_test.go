@@ -163,7 +163,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "filters-forgotten-at-restart", file: "pkg/dynwatch/internal/target/restore.go",
-			old: "if one.Epoch = e.Epoch; e.Reannounced() {", new: "if one.Epoch = e.Epoch + 1; e.Reannounced() {",
+			old: "e.Ordinal, uint32(e.Epoch)", new: "e.Ordinal, uint32(e.Epoch)+1",
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},
 		{

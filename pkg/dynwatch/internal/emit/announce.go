@@ -17,10 +17,10 @@ type Announcement struct {
 	Replay bool
 	// Cause is the revision of the change, of the object or of its Namespace.
 	Cause uint64
-	// Run is that of a snapshot, 0 without one. Noted: the index notes it, so that a list that
+	// Run is that of a snapshot, 0 without one. Round, unless it is 0, is what the index notes, so that a list that
 	// begins again does not repeat the object.
 	Run   uint64
-	Noted bool
+	Round uint32
 }
 
 // Write emits an event for an object that exists, and remembers it. If the change filters of the
@@ -59,12 +59,12 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 	}
 	if a.Run != 0 {
 		ev.SetRun(a.Run)
-		if a.Noted {
-			e.Run = a.Run
+		if a.Round != 0 {
+			e.Round = a.Round
 		}
 	}
 	w.Index.Announced(e)
-	e.RV, e.Ordinal, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Epoch
+	e.RV, e.Ordinal, e.Epoch = o.ResourceVersion, ev.Ordinal, uint32(w.Epoch)
 	return false, w.emit(ctx, ev)
 }
 
@@ -118,13 +118,13 @@ func (w *Writer) WriteEnd(ctx context.Context, op event.Op, e *index.Entry, o *f
 // one that a change filter has held back. It is one more event of the object, so that the chain
 // of ordinals and revisions has no gap: the revision before it is its own, or that of the event
 // before.
-func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
+func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64, round uint32) error {
 	ev := w.Event(event.Snapshot, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, true)
 	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
 	ev.SetRun(run)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...)
 	w.Index.Announced(e)
-	e.RV, e.Ordinal, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Epoch, run
+	e.RV, e.Ordinal, e.Epoch, e.Round = o.ResourceVersion, ev.Ordinal, uint32(w.Epoch), round
 	return w.emit(ctx, ev)
 }

@@ -48,7 +48,7 @@ func (w *Writer) compare(ctx context.Context, e *index.Entry, object []byte) (c 
 		return c, err
 	}
 	before := c.before
-	if e.Epoch != w.Epoch {
+	if uint64(e.Epoch) != w.Epoch {
 		before = nil // revisions of another epoch must not stay in the index
 	}
 	c.held, c.unchanged = asked.Filters.compare(before, object)
@@ -91,7 +91,7 @@ func (w *Writer) unpaired() {
 func (w *Writer) before(ctx context.Context, e *index.Entry) ([]byte, error) {
 	of := w.Event(event.Modified, w.Index.ID(e), false)
 	last, ok, err := w.Last(ctx, &of)
-	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.RV || last.Epoch != e.Epoch {
+	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.RV || last.Epoch != uint64(e.Epoch) {
 		return nil, err
 	}
 	return last.Object(), nil

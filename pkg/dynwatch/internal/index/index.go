@@ -1,6 +1,6 @@
 // Package index keeps what a target remembers of each object: the UID and the
 // resourceVersion of its last event, and no content. It distinguishes a change, a deletion and a
-// re-creation, and holds a million objects: an entry takes about 110 bytes and no
+// re-creation, and holds a million objects: an entry takes about 90 bytes, its names included, and no
 // pointer. It knows nothing of Kubernetes.
 package index
 
@@ -18,21 +18,19 @@ import (
 type Entry struct {
 	// RV and Ordinal are those of the object's last event, 0 without one.
 	RV, Ordinal uint64
-	// Epoch is that of the last event.
-	Epoch uint64
-	// Run is the last re-snapshot that announced the object, 0 if unknown.
-	Run uint64
 	// uuid is the UID in its usual form. Another form is in the text.
 	uuid [16]byte
-	text place
-	// Sweep is the number of the last list comparison that saw the object.
-	Sweep uint32
-	// slot is the entry's number. used: there is an object in it.
-	slot uint32
-	used bool
+	text place // the zero place if no object is in the entry
+	// Epoch is that of the last event.
+	Epoch uint32
+	// Sweep is the number of the last list comparison that saw the object, and Round that of the last one, or the
+	// first of several that belong together, which announced it again. 0 if there was none.
+	Sweep, Round uint32
 	// next is one more than the slot of another entry with the same hash, 0 for none.
 	next uint32
 }
+
+func (e *Entry) used() bool { return e.text != place{} }
 
 // ID identifies an object of a target.
 type ID struct{ Namespace, Name, UID string }
@@ -42,7 +40,7 @@ func Key(namespace, name string) string { return namespace + "/" + name }
 
 const (
 	// slabLen is the number of entries per allocation: they fill 4 KiB.
-	slabLen = 56
+	slabLen = 73
 	// firstLen is the number in the first allocation: most custom resources have few objects.
 	firstLen = 4
 )
@@ -59,13 +57,14 @@ type Index struct {
 	free  []uint32
 	used  uint32 // slots that were ever in use
 	count int
-	// slots are the entries by the hash of their names: of those with the same hash the newest one.
-	slots map[uint32]uint32
+	// heads are the newest entries of each hash of names: one more than the slot, 0 for none. Their number is a power of
+	// two. A map would take three times the memory.
+	heads []uint32
 	texts texts
 	// skipped are the revisions that change filters skipped last, by entry.
 	skipped map[*Entry]uint64
 	seed    maphash.Seed
-	bits    uint32 // mask of the hashes; tests narrow it to force collisions
+	bits    uint32 // mask of the hashes beside the number of heads; tests narrow it to force collisions
 	scratch []byte
 }
 
@@ -75,7 +74,7 @@ func New() *Index { return &Index{seed: maphash.MakeSeed(), bits: math.MaxUint32
 // NewestOf is the newest revision of an epoch.
 func (x *Index) NewestOf(epoch uint64) (newest uint64) {
 	for e := range x.All() {
-		if e.Epoch == epoch {
+		if uint64(e.Epoch) == epoch {
 			newest = max(newest, e.RV)
 		}
 	}
@@ -87,13 +86,15 @@ func (x *Index) Reset() { *x = *New() }
 
 // Get returns the entry of a name, nil if there is none.
 func (x *Index) Get(namespace, name string) *Entry {
-	slot, ok := x.slots[x.hash(namespace, name)]
-	for ok {
-		e := x.at(slot)
+	if x.count == 0 {
+		return nil
+	}
+	for next := *x.head(namespace, name); next != 0; {
+		e := x.at(next - 1)
 		if x.texts.is(e.text, namespace, name) {
 			return e
 		}
-		slot, ok = e.next-1, e.next != 0
+		next = e.next
 	}
 	return nil
 }
@@ -104,43 +105,46 @@ func (x *Index) Put(id ID) *Entry {
 	if e := x.Get(id.Namespace, id.Name); e != nil {
 		x.Remove(e)
 	}
+	if x.count == len(x.heads) {
+		x.grow()
+	}
 	slot := x.take()
 	e := x.at(slot)
-	*e = Entry{slot: slot, used: true}
+	*e = Entry{}
 	uuid, ok := parseUUID(id.UID)
 	if ok {
 		e.uuid, id.UID = uuid, ""
 	}
 	e.text = x.texts.add(id)
-	x.link(e, x.hash(id.Namespace, id.Name))
+	x.link(e, slot)
 	x.count++
 	return e
 }
 
-// link makes an entry the first of those whose names have a hash.
-func (x *Index) link(e *Entry, hash uint32) {
-	if x.slots == nil {
-		x.slots = make(map[uint32]uint32)
-	}
-	if other, ok := x.slots[hash]; ok {
-		e.next = other + 1
-	}
-	x.slots[hash] = e.slot
+// link makes an entry the first of those whose names have its hash.
+func (x *Index) link(e *Entry, slot uint32) {
+	head := x.head(x.Namespace(e), x.Name(e))
+	e.next, *head = *head, slot+1
 }
 
-// unlink takes an entry from those whose names have a hash.
-func (x *Index) unlink(e *Entry, hash uint32) {
-	before := x.at(x.slots[hash])
-	switch {
-	case before != e:
-		for before.next != e.slot+1 {
-			before = x.at(before.next - 1)
+// unlink takes an entry from those whose names have its hash, and returns its slot.
+func (x *Index) unlink(e *Entry) (slot uint32) {
+	next := x.head(x.Namespace(e), x.Name(e))
+	for x.at(*next-1) != e {
+		next = &x.at(*next - 1).next
+	}
+	slot = *next - 1
+	*next = e.next
+	return slot
+}
+
+// grow doubles the heads. A million entries wait for about a fifth of a second.
+func (x *Index) grow() {
+	x.heads = make([]uint32, max(firstLen, 2*len(x.heads)))
+	for slot := range x.used {
+		if e := x.at(slot); e.used() {
+			x.link(e, slot)
 		}
-		before.next = e.next
-	case e.next == 0:
-		delete(x.slots, hash)
-	default:
-		x.slots[hash] = e.next - 1
 	}
 }
 
@@ -172,13 +176,12 @@ func (x *Index) at(slot uint32) *Entry {
 
 // Remove removes an entry. It does nothing if that is removed already.
 func (x *Index) Remove(e *Entry) {
-	if !e.used {
+	if !e.used() {
 		return
 	}
 	delete(x.skipped, e)
-	x.unlink(e, x.hash(x.Namespace(e), x.Name(e)))
+	x.free = append(x.free, x.unlink(e))
 	x.texts.remove(e.text)
-	x.free = append(x.free, e.slot)
 	*e = Entry{}
 	x.count--
 	if x.texts.wasteful() {
@@ -196,16 +199,9 @@ func (x *Index) Len() int { return x.count }
 // All yields the entries in no order. The caller may remove yielded entries meanwhile.
 func (x *Index) All() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for i := range min(x.used, firstLen) {
-			if e := &x.first[i]; e.used && !yield(e) {
+		for slot := range x.used {
+			if e := x.at(slot); e.used() && !yield(e) {
 				return
-			}
-		}
-		for _, s := range x.slabs {
-			for i := range s {
-				if s[i].used && !yield(&s[i]) {
-					return
-				}
 			}
 		}
 	}
@@ -240,8 +236,9 @@ func (x *Index) ID(e *Entry) ID {
 	return ID{x.Namespace(e), x.Name(e), x.UID(e)}
 }
 
-// hash hashes a name.
-func (x *Index) hash(namespace, name string) uint32 {
+// head returns the head of a name's hash. There must be heads.
+func (x *Index) head(namespace, name string) *uint32 {
 	x.scratch = append(append(append(x.scratch[:0], namespace...), '/'), name...)
-	return uint32(maphash.Bytes(x.seed, x.scratch)>>32) & x.bits
+	hash := uint32(maphash.Bytes(x.seed, x.scratch)>>32) & x.bits
+	return &x.heads[hash&uint32(len(x.heads)-1)]
 }

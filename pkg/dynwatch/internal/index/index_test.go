@@ -152,7 +152,7 @@ func TestIndexLeavesStringsAlone(t *testing.T) {
 
 // TestIndexSize holds what is remembered of an object to what is promised of it.
 func TestIndexSize(t *testing.T) {
-	const most = 130
+	const most = 100
 	if got := bytesPerEntry(100_000); got > most {
 		t.Errorf("%.0f bytes for each object, want at most %d", got, most)
 	}

@@ -24,12 +24,13 @@ const (
 	firstPiece = 512
 )
 
-// place is where an entry's text is: the lengths of namespace, name and uid as varints, then these.
+// place is where an entry's text is: the lengths of namespace, name and uid as varints, then these. Pieces count from 1:
+// the zero place is nowhere.
 type place struct{ piece, offset uint32 }
 
 // split returns the text at a place as a whole, and its parts.
 func split(pieces []string, p place) (whole, namespace, name, uid string) {
-	text := pieces[p.piece][p.offset:]
+	text := pieces[p.piece-1][p.offset:]
 	at, lens := 0, [3]int{}
 	for i := range lens {
 		n, size := binary.Uvarint([]byte(text[at:min(at+binary.MaxVarintLen64, len(text))]))
@@ -86,11 +87,11 @@ func (t *texts) write(parts ...string) (p place, size int) {
 		t.last.Grow(max(size, min(max(t.size, firstPiece), pieceSize)))
 		t.pieces = append(t.pieces, "")
 	}
-	p = place{uint32(len(t.pieces) - 1), uint32(t.last.Len())}
+	p = place{uint32(len(t.pieces)), uint32(t.last.Len())}
 	for _, part := range parts {
 		t.last.WriteString(part)
 	}
-	t.pieces[p.piece] = t.last.String()
+	t.pieces[p.piece-1] = t.last.String()
 	t.size += size
 	return p, size
 }

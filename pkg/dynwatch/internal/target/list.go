@@ -18,8 +18,9 @@ import (
 
 // Pass is one pass over a list, compared with the index.
 type Pass struct {
-	// Number marks the entries that the list holds.
-	Number uint32
+	// Number marks the entries that the list holds, and Round those that were announced because of it: it is the number
+	// of the first pass where a list continues one that broke off.
+	Number, Round uint32
 	// At is the exact revision that [Target.Compare] lists, 0 for what etcd holds now.
 	At uint64
 	// Brief is that of the [listwatch.Listing].
@@ -50,6 +51,7 @@ type Pass struct {
 func (ob *objects) NewPass(s Pass) *Pass {
 	ob.sweeps++
 	s.Number = ob.sweeps
+	s.Round = cmp.Or(s.Round, s.Number)
 	return &s
 }
 
@@ -132,7 +134,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	}
 	switch {
 	case s.Repeat == 0:
-	case k.Object != decide.Same, e.Run == s.Repeat:
+	case k.Object != decide.Same, e.Round == s.Round:
 		return nil // the watch brings it, or has missed it, or the list is wrong: it is for an audit to tell
 	case o.ResourceVersion < k.Newest:
 		return nil // another list follows
@@ -153,7 +155,7 @@ func (t *Target) observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		return t.announceListed(ctx, s, d, o, cmp.Or(left, s.Cause, o.ResourceVersion))
 	case d.Op == event.Snapshot:
 		s.Repeated++
-		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.loop.first().run())) // consumers need each object, also what change filters would leave out
+		return t.Writer.Repeat(ctx, o, e, cmp.Or(s.Repeat, t.loop.first().run()), s.Round) // consumers need each object, also what change filters would leave out
 	case d.Compare:
 		if same, err := t.Writer.SameContent(ctx, e, o); same || err != nil {
 			return err
@@ -170,7 +172,7 @@ func (ob *objects) listed(s *Pass, id index.ID) (decide.Known, *index.Entry) {
 	}
 	switch {
 	case s.Rollback:
-		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && e.Epoch != ob.writer.Epoch
+		k.Past, k.Restored = 0, k.Object == decide.Other || e != nil && uint64(e.Epoch) != ob.writer.Epoch
 	case s.Namespace != "":
 		k.Past = 0 // by frames of a time in which the namespace did not match
 	case k.Object != decide.Same:
@@ -190,7 +192,7 @@ func (ob *objects) rules(s *Pass, e *index.Entry) decide.Rules {
 	case s.Repeat != 0:
 		r.Repeat = true
 	case ob.loop.first().repeats():
-		r.Repeat = e.Run != ob.loop.first().run()
+		r.Repeat = e.Round != s.Round
 	}
 	return r
 }

@@ -25,9 +25,11 @@ type listing struct {
 	lost string
 	// restored: etcd was restored since the list began.
 	restored bool
-	// pass compares the list, nil until it has begun, and pages is where it has come to.
-	pass  *Pass
-	pages listwatch.Listing
+	// pass compares the list, nil until it has begun, and pages is where it has come to. Announced is the round of all
+	// passes.
+	pass      *Pass
+	pages     listwatch.Listing
+	announced uint32
 	// opened: the log has the begin event.
 	opened bool
 	// broken: a list began again after it had announced objects, whose
@@ -56,6 +58,14 @@ func (f *listing) began() uint64 {
 		return 0
 	}
 	return f.from
+}
+
+// round is what the index notes of objects that are announced, 0 if there is no list that names every object.
+func (f *listing) round() uint32 {
+	if !f.repeats() {
+		return 0
+	}
+	return f.announced
 }
 
 // repeats reports whether the list names every object.
@@ -101,7 +111,8 @@ func (t *Target) readFirst(ctx context.Context, f *listing) (state, error) {
 		return f, err
 	}
 	if f.pass == nil {
-		f.pass, f.pages, f.refused = t.Objects.NewPass(Pass{Newcomer: t.Discovery.FirstOp, Rollback: f.restored}), listwatch.Listing{}, 0
+		f.pass = t.Objects.NewPass(Pass{Newcomer: t.Discovery.FirstOp, Rollback: f.restored, Round: f.announced})
+		f.announced, f.pages, f.refused = f.pass.Round, listwatch.Listing{}, 0
 		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.list(ctx, f.pass, &f.pages)

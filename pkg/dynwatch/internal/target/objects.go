@@ -61,7 +61,7 @@ func (ob *objects) Announce(ctx context.Context, op event.Op, o *frame.Object, e
 	audited := ob.loop.lostBy(reasonAudit)
 	skipped := audited && e != nil && o.ResourceVersion <= ob.audits.began && ob.mayHaveHeldBack(e, o.ResourceVersion)
 	held, err := ob.writer.Write(ctx, emit.Announcement{
-		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: ob.loop.first().run(), Noted: ob.loop.first().repeats(),
+		Op: op, Object: o, Entry: e, Replay: replay, Cause: cause, Run: ob.loop.first().run(), Round: ob.loop.first().round(),
 	})
 	switch {
 	case held:
@@ -86,7 +86,7 @@ func (ob *objects) End(ctx context.Context, op event.Op, e *index.Entry, o *fram
 // last event, may be one that was held back.
 func (ob *objects) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
 	skipped := ob.index.Skipped(e)
-	return ob.heldBack && e.Epoch == ob.writer.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= ob.position.rv)
+	return ob.heldBack && uint64(e.Epoch) == ob.writer.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= ob.position.rv)
 }
 
 // meetReturned begins a new epoch if the log says that an object of the first list was deleted. A resource can

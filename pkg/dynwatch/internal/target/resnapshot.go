@@ -50,7 +50,8 @@ type resnapshots struct {
 // resnapshot is the re-snapshot that is in progress. It continues over the ends of watches.
 type resnapshot struct {
 	request  ResnapshotRequest
-	objects  int // that were announced again
+	round    uint32 // of its lists
+	objects  int    // that were announced again
 	failures int
 	head     uint64 // revision that the watch has to pass before the next list
 }
@@ -106,7 +107,8 @@ func (t *Target) listAgain(ctx context.Context) error {
 
 // repeatAll lists the objects and repeats them.
 func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
-	pass := t.Objects.NewPass(Pass{Repeat: s.request.Run})
+	pass := t.Objects.NewPass(Pass{Repeat: s.request.Run, Round: s.round})
+	s.round = pass.Round
 	rv, err := t.list(ctx, pass, &listwatch.Listing{At: t.position.rv, Brief: true})
 	if s.objects += pass.Repeated; pass.Repeated > 0 {
 		s.failures = 0
@@ -120,7 +122,7 @@ func (t *Target) repeatAll(ctx context.Context, s *resnapshot) error {
 	for e := range t.Index.All() {
 		// The list has it in another state, or one of its name from before, or lacks it; or its namespace leaves, and may
 		// match again before.
-		if e.Run != s.request.Run && (e.Sweep == pass.Number || e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
+		if e.Round != s.round && (e.Sweep == pass.Number || e.RV > rv || !t.Coverage.Filter.Covers(t.Index.Namespace(e))) {
 			return errDiffers
 		}
 	}

@@ -220,10 +220,7 @@ func readLog(ctx context.Context, target string, x *index.Index, restore func(co
 			return
 		}
 		one := x.Put(index.ID{Namespace: e.Namespace, Name: e.Name, UID: e.UID})
-		one.RV, one.Ordinal = e.ResourceVersion, e.Ordinal
-		if one.Epoch = e.Epoch; e.Reannounced() {
-			one.Run = e.Run
-		}
+		one.RV, one.Ordinal, one.Epoch = e.ResourceVersion, e.Ordinal, uint32(e.Epoch)
 	})
 	if err != nil {
 		return r, fmt.Errorf("read the journal: %w", err)

@@ -16,7 +16,7 @@ import (
 // history. It limits the open comparisons and look-ups of all targets together, and has
 // requests wait while a server is overloaded. Its methods may be called concurrently.
 type pace struct {
-	turns chan struct{}
+	turns, heads chan struct{}
 
 	mu sync.Mutex
 	// closed is the time until which an overloaded server wants no requests for an API group, and
@@ -26,8 +26,11 @@ type pace struct {
 }
 
 const (
-	// PaceWidth is the number of requests at the same time.
+	// PaceWidth is the number of requests at the same time, but for HeadWidth that read no object. An API server answers
+	// such a request when it has news of etcd, after up to 100 ms. So a restart with many targets waits for rounds of
+	// these; the memory of a hundred at once would stay.
 	PaceWidth = 8
+	HeadWidth = 24
 	// paceWait is the longest wait for a free place, and the longest time that one is kept: requests
 	// that hang must not hold up the targets that could continue.
 	paceWait = 2 * time.Second
@@ -41,17 +44,26 @@ const (
 )
 
 func newPace() *pace {
-	return &pace{turns: make(chan struct{}, PaceWidth), closed: make(map[string]time.Time)}
+	return &pace{turns: make(chan struct{}, PaceWidth), heads: make(chan struct{}, HeadWidth), closed: make(map[string]time.Time)}
 }
 
 // Begin waits for a place for a request about an API group. The caller gives it back with end.
 func (p *pace) Begin(ctx context.Context, group string) (end func()) {
+	return p.begin(ctx, group, p.turns)
+}
+
+// BeginHead is Begin for a request for the newest revision, which reads no object.
+func (p *pace) BeginHead(ctx context.Context, group string) (end func()) {
+	return p.begin(ctx, group, p.heads)
+}
+
+func (p *pace) begin(ctx context.Context, group string, turns chan struct{}) (end func()) {
 	p.Open(ctx, group)
 	timer := time.NewTimer(paceWait)
 	defer timer.Stop()
 	select {
-	case p.turns <- struct{}{}:
-		return endOfTurn(p.turns, paceWait)
+	case turns <- struct{}{}:
+		return endOfTurn(turns, paceWait)
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -49,6 +49,9 @@ func TestPace(t *testing.T) {
 		if most := atATime(300, func() func() { return p.Begin(t.Context(), "apps") }); most != PaceWidth {
 			t.Errorf("%d at a time, want %d", most, PaceWidth)
 		}
+		if most := atATime(300, func() func() { return p.BeginHead(t.Context(), "apps") }); most != HeadWidth {
+			t.Errorf("%d heads at a time, want %d", most, HeadWidth)
+		}
 		for range PaceWidth {
 			p.Begin(t.Context(), "apps") // and never ends
 		}

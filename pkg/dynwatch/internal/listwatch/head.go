@@ -32,7 +32,7 @@ func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
 // the server reads, decrypts, decodes and converts no object for it. Where the server
 // refuses field selectors, head asks for a list of one object.
 func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error) {
-	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
+	defer s.Clients.Pace.BeginHead(ctx, s.Resource.GVR.Group)()
 	options := s.Resource.selected(metav1.ListOptions{Limit: 1})
 	r := listRequest{client: client, namespace: s.Resource.Namespace, options: options, identities: true}
 	if !s.unselectable.Load() {

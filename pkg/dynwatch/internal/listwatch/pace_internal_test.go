@@ -23,7 +23,7 @@ func TestOverloadIsForAll(t *testing.T) {
 	}{
 		// In each period those are refused that were on their way at its beginning. Each can
 		// be refused once more after the longest time that a request waits.
-		"overloaded": {"Too many requests, please try again later.", asking, 2*asking + int64(overload/delay)*2*kube.PaceWidth},
+		"overloaded": {"Too many requests, please try again later.", asking, 2*asking + int64(overload/delay)*2*kube.HeadWidth},
 		"not ready": {
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests","message":"storage is (re)initializing","details":{"retryAfterSeconds":2}}`,
 			asking * int64(overload/delay) * 8 / 10, asking * int64(overload/delay) * 12 / 10,

@@ -71,6 +71,23 @@ func TestSinkThatStaysAway(t *testing.T) {
 	l.want(stays, "added a3")
 }
 
+// TestWithoutSinks: of a journal that nobody has ever read, as that of a program which needs no more than the last
+// events, history goes all the same.
+func TestWithoutSinks(t *testing.T) {
+	l := newLogTest(t, history(2))
+	l.add("added a", "modified a", "modified a", "modified a", "added b")
+	l.restart(true)
+	l.ok(journal.Clear(t.Context(), l.Journal, false)) // the first sink may be about to come
+	if n := l.Stats().Events; n != 5 {
+		t.Errorf("%d events are left at the start", n)
+	}
+	l.clear(false)
+	if n := l.Stats().Events; n != 3 {
+		t.Errorf("%d events are left", n)
+	}
+	l.want(l.cursor("new", journal.FromSnapshot), "- snapshot a4", "snapshot b5")
+}
+
 // TestPositions: what was committed does not come again after the end of the process, and the note
 // stays; a commit beyond the end is refused.
 func TestPositions(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -332,14 +331,15 @@ func (j *Journal) open() (all []*Cursor) {
 const comeBack = time.Minute
 
 // passed returns the sequence that every open cursor has passed for good, and the one that every
-// sink which may return has. They are not known before the first cursor is open.
+// sink which may return has. They are not known while no cursor is open that may be soon: one of before, or the
+// first. Of a journal that nobody reads all is passed, or it would fill up for good.
 func (j *Journal) passed() (open, all uint64, known bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.cursors) == 0 {
+	if len(j.cursors) == 0 && (len(j.absent) > 0 || time.Since(j.opened) < comeBack) {
 		return 0, 0, false
 	}
-	open = math.MaxUint64
+	open = j.log.Last()
 	for _, c := range j.cursors {
 		open = min(open, c.durable())
 	}

@@ -185,7 +185,7 @@ type policy struct {
 	dropped map[uint64]struct{} // their sequences, until they are removed
 }
 
-// policy is what may go now; nil before the first cursor is open. The positions that it counts on are durable.
+// policy is what may go now; nil while [Journal.passed] does not know. The positions that it counts on are durable.
 func (j *Journal) policy(ctx context.Context, short bool) (p *policy, err error) {
 	for _, c := range j.open() {
 		if err := c.save(); err != nil && !disk.IsFull(err) {

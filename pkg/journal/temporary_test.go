@@ -225,8 +225,8 @@ func fill(ctx context.Context, t *testing.T, j *journal.Journal, prefix string) 
 	return done
 }
 
-// TestFullWithoutSinks: before the first sink nothing is removed, and Append waits. It ends with its
-// context, and with the journal.
+// TestFullWithoutSinks: while the first sink may be about to come nothing is removed, and Append waits. It ends with
+// its context, and with the journal.
 func TestFullWithoutSinks(t *testing.T) {
 	j := openSmall(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -81,11 +81,22 @@ func (r *reader) first(ctx context.Context) ([]journal.Entry, error) {
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(entry *journal.Entry) bool {
 	e := &entry.Event
-	admitted := r.decide(e, entry.Detached)
+	var failed error // that of the first condition without an answer, which is that of a match
+	of := 0
+	note := func(match int, _ string, err error) {
+		if err != nil && failed == nil {
+			failed, of = err, match
+		}
+	}
+	admitted := r.route.decide(e, entry.Detached, note)
 	if !admitted {
-		if state, ok := r.stateOf(entry); ok && r.decide(&state, true) {
+		if state, ok := r.stateOf(entry); ok && r.route.decide(&state, true, note) {
 			*e, admitted = state, true
 		}
+	}
+	if failed != nil { // once for the event, whatever its number of matches
+		r.runner.health.unanswered(of, failed, admitted, e.ID)
+		r.runner.metrics.whenErrors.Inc()
 	}
 	r.repeated(e, admitted)
 	if e.Op == event.Gap && e.Gap != nil {
@@ -98,15 +109,6 @@ func (r *reader) admits(entry *journal.Entry) bool {
 	r.runner.health.filtered(1)
 	r.runner.metrics.filtered.Inc()
 	return false
-}
-
-func (r *reader) decide(e *event.Event, detached bool) bool {
-	return r.route.decide(e, detached, func(match int, key string, err error) {
-		if err != nil {
-			r.runner.health.unanswered(match, err, key == "", e.ID)
-			r.runner.metrics.whenErrors.Inc()
-		}
-	})
 }
 
 // commit says that all up to seq is done. A failure is not the sink's: the next

@@ -55,8 +55,8 @@ func TestWhenMatches(t *testing.T) {
 	}
 }
 
-// TestWhenFails: a condition that fails stops nothing. Each time counts, the log has
-// one line a minute, and neither says anything of the object.
+// TestWhenFails: a condition that fails stops nothing. Each event counts, also if two conditions fail for it, the log
+// has one line a minute, and neither says anything of the object.
 func TestWhenFails(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drop %t", drop), func(t *testing.T) {
@@ -64,13 +64,14 @@ func TestWhenFails(t *testing.T) {
 				j, s := newJournal(t), &fakeSink{}
 				g := start(t, j, s, func(o *deliver.Options) {
 					lanes(o)
-					o.Route = route(t, true, deliver.Match{Resource: "nodes"}, deliver.Match{DropFailed: drop, When: condition(
-						func(e *event.Event, _ int) (bool, error) {
-							if e.ResourceVersion%2 == 0 {
-								return failing(e, 0)
-							}
-							return true, nil
-						})})
+					odd := condition(func(e *event.Event, _ int) (bool, error) {
+						if e.ResourceVersion%2 == 0 {
+							return failing(e, 0)
+						}
+						return true, nil
+					})
+					o.Route = route(t, true, deliver.Match{Resource: "nodes"},
+						deliver.Match{DropFailed: drop, When: odd}, deliver.Match{DropFailed: true, When: odd})
 				})
 				mustAppend(t, j, events(0, 100))
 				synctest.Wait()

@@ -90,7 +90,7 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		defer func() { _ = lines.Close(ctx) }() // an error says that an interrupted write hangs
 		show := tailText(ctx, lines)
 		if output.value == formatJSON {
-			show = tailJSON(std.out)
+			show = tailJSON(ctx, std.out)
 		}
 		err = c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
 			return followTail(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, visible(note)) })

@@ -76,10 +76,20 @@ func tailText(ctx context.Context, to sink.Sink) func(text []byte) error {
 	}
 }
 
-// tailJSON writes each event as a line.
-func tailJSON(out io.Writer) func(text []byte) error {
+// tailJSON writes each event as a line. A write to a full pipe cannot be cancelled: after the end of ctx it is not
+// waited for.
+func tailJSON(ctx context.Context, out io.Writer) func(text []byte) error {
 	return func(text []byte) error {
-		_, err := out.Write(append(display.JSON(text), '\n'))
-		return err
+		written := make(chan error, 1)
+		go func() {
+			_, err := out.Write(append(display.JSON(text), '\n'))
+			written <- err
+		}()
+		select {
+		case err := <-written:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }

@@ -59,22 +59,26 @@ func TestTailEndsWithoutAReader(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	out, errs := stuck{make(chan struct{}), make(chan struct{})}, bytes.Buffer{}
-	defer close(out.free)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, config, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n")
-	go func() { ended <- run(ctx, []string{"tail", "-c", config, "--server", server.URL}, out, &errs) }()
-	<-out.writing
-	cancel()
-	select {
-	case code := <-ended:
-		if code != exitOK {
-			t.Errorf("exit %d: %s", code, errs.String())
+	for _, format := range []string{"text", "json"} {
+		out, errs := stuck{make(chan struct{}), make(chan struct{})}, bytes.Buffer{}
+		defer close(out.free)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, []string{"tail", "-o", format, "-c", config, "--server", server.URL}, out, &errs)
+		}()
+		<-out.writing
+		cancel()
+		select {
+		case code := <-ended:
+			if code != exitOK {
+				t.Errorf("%s: exit %d: %s", format, code, errs.String())
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("the tail as %s does not end", format)
 		}
-	case <-time.After(10 * time.Second):
-		t.Error("the tail does not end")
 	}
 }
 

@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -58,13 +59,16 @@ func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
-// Bookmarks at one revision are no progress, unless that is the revision of the store.
+// Bookmarks at one revision are no progress, unless that is the revision of the store. A server that does not say it
+// at first ends no watch.
 func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	api := fourObjects(t)
 	r := liveHasty(t, api, things())
 	watches := r.manager.Targets()[0].Watches
+	ofHead := func(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "informd-no-object") }
+	seen := api.refuseTimes(3, ofHead, func(w http.ResponseWriter) { writeStatus(w, 503, "ServiceUnavailable", "busy") })
 	before := r.manager.Targets()[0].Progress
-	asked := func() bool { return r.manager.Targets()[0].Progress.After(before) }
+	asked := func() bool { return seen.Load() > 3 && r.manager.Targets()[0].Progress.After(before) }
 	r.eventually("the revision is asked for", asked)
 	if s := r.manager.Targets()[0]; s.Watches != watches || s.Stuck != 0 || s.State != dynwatch.Live {
 		t.Errorf("in a quiet store: %+v", s)

@@ -198,21 +198,44 @@ func (n *Namespaces) Watched(typ watch.EventType, o *listwatch.MetadataObject) {
 	}
 }
 
+// confirming is how many namespaces are confirmed at a time: thousands may vanish at once, and no Namespace is followed
+// meanwhile. The other half of the places for look-ups is for the targets.
+const confirming = kube.PaceWidth / 2
+
 // confirm protects against a wrong watch cache, whose list lacks namespaces that exist: all objects of
 // a namespace that no longer matches leave. So it asks etcd by name about each namespace that would no
 // longer match by the list. It returns the list with the answers of etcd behind it: the last entry of a
 // name counts.
-func (n *Namespaces) confirm(ctx context.Context, all []listwatch.MetadataObject, rv uint64) ([]listwatch.MetadataObject, error) {
-	for name := range n.unmatched(all) {
-		o, exists, err := n.watch.LookAt(ctx, name, rv)
-		if err != nil {
-			return nil, err
-		}
-		if exists {
-			all = append(all, o)
-		}
+func (n *Namespaces) confirm(
+	ctx context.Context, all []listwatch.MetadataObject, rv uint64,
+) (_ []listwatch.MetadataObject, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	names := make(chan string)
+	var answers sync.Mutex
+	var askers sync.WaitGroup
+	for range confirming {
+		askers.Go(func() {
+			for name := range names {
+				o, exists, failed := n.watch.LookAt(ctx, name, rv)
+				answers.Lock()
+				if failed != nil && err == nil {
+					err = failed
+					cancel() // the other ones are not needed any more
+				}
+				if exists {
+					all = append(all, o)
+				}
+				answers.Unlock()
+			}
+		})
 	}
-	return all, nil
+	for name := range n.unmatched(all) {
+		names <- name
+	}
+	close(names)
+	askers.Wait()
+	return all, err
 }
 
 // unmatched returns the namespaces that match now, and would no longer match by the list. A namespace

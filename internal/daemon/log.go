@@ -35,8 +35,10 @@ func limit(_ []string, a slog.Attr) slog.Attr {
 			text = v.Error()
 		case fmt.Stringer:
 			text = v.String()
-		default:
-			return a
+		default: // a list, as of names
+			if text = fmt.Sprint(v); display.Reason(text) == text {
+				return a
+			}
 		}
 	default:
 		return a

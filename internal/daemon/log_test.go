@@ -26,7 +26,7 @@ func inEachFormat(t *testing.T, test func(t *testing.T, logger *slog.Logger, tex
 func TestLongAttributes(t *testing.T) {
 	inEachFormat(t, func(t *testing.T, logger *slog.Logger, text func() string) {
 		long := strings.Repeat("x", 3<<20)
-		logger.Warn("request failed", "err", errors.New("list: "+long+": cause"), "reason", long, "n", 7, slog.Group("g", "text", long))
+		logger.Warn("request failed", "err", errors.New("list: "+long+": cause"), "names", []string{"a", long}, "n", 7, slog.Group("g", "text", long))
 		line := text()
 		if len(line) > 4<<10 {
 			t.Errorf("the line has %d bytes", len(line))

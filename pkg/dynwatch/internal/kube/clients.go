@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -57,7 +58,7 @@ type warnings struct{ logger *slog.Logger }
 
 // HandleWarningHeader logs one warning.
 func (w warnings) HandleWarningHeader(code int, _, text string) {
-	w.logger.Debug("API server sent a warning", "code", code, "text", text)
+	w.logger.Debug("API server sent a warning", "code", code, "text", display.Reason(text))
 }
 
 // streamBuffer is the size of the receive buffer of one response. Go's default, 4 MiB for

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -283,7 +284,8 @@ func (n *Namespaces) keep(all map[string]namespace, o *listwatch.MetadataObject)
 	if was, known := n.known[o.Name]; known {
 		all[o.Name] = was
 	}
-	n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
+	n.logger.Warn("namespace labels unreadable; keeping the last labels",
+		"namespace", display.Reason(o.Name), "reason", display.Reason(o.Bad.Reason))
 }
 
 // Exists asks etcd whether a Namespace exists, with a list of that one name. It returns the revision of the answer.

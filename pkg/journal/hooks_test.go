@@ -46,6 +46,21 @@ func Clear(ctx context.Context, j *Journal, short bool) error {
 	return j.log.Compact(p, 100)
 }
 
+// DuringAPass is Clear, and calls do once it is decided what goes, and before it does.
+func DuringAPass(ctx context.Context, j *Journal, do func()) error {
+	j.compacting.Lock()
+	defer j.compacting.Unlock()
+	p, err := j.policy(ctx, false)
+	if err != nil {
+		return err
+	}
+	do()
+	return j.log.Compact(p, 100)
+}
+
+// Cursors is how many are open.
+func Cursors(j *Journal) int { return len(j.open()) }
+
 // SetLimit sets how large the log may be.
 func SetLimit(j *Journal, bytes int64) { j.log.SetLimit(bytes) }
 

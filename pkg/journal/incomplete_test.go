@@ -96,6 +96,30 @@ func TestSnapshotOfALongAbsence(t *testing.T) {
 	}
 }
 
+// TestReturnDuringAPass: such a sink comes back while what it lacks is about to be removed. It gets no end of the
+// snapshot, although all events of it are there when it is opened.
+func TestReturnDuringAPass(t *testing.T) {
+	l := newLogTest(t, history(1), func(c *journal.Config) { c.DeletedRetention = time.Nanosecond })
+	l.ok(l.cursor("bus", journal.FromNow).Close())
+	l.cursor("other", journal.FromNow)
+	l.add("begin 3", "added a", "added b", "synced 3", "modified a")
+	l.restart(true)
+	l.commit(l.cursor("other", journal.FromNow))
+	journal.Alone(l.Journal)
+	opened := make(chan *journal.Cursor, 1)
+	l.ok(journal.DuringAPass(t.Context(), l.Journal, func() {
+		go func() { opened <- l.cursor("bus", journal.FromNow) }()
+		waitFor(t, "the sink is known", func() bool { return journal.Cursors(l.Journal) == 2 })
+		select {
+		case c := <-opened:
+			t.Error("the sink is open before the pass is over")
+			opened <- c
+		case <-time.After(50 * time.Millisecond): // it waits for the pass
+		}
+	}))
+	l.want(<-opened, "begin run 3", "- gap 1", "added b2", "modified a3")
+}
+
 // damagedSnapshot is a journal that lacks an object of the snapshot at its end, and a sink that gets it.
 func damagedSnapshot(t *testing.T) (*logTest, *journal.Cursor) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -86,6 +87,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	var done sinkChange
 	if err == nil && p != nil {
+		repair = "informd tries again; after a restart the file is used"
 		done, err = p.change(ctx, d, next)
 	}
 	r.note(seen, err)
@@ -235,9 +237,26 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	return sinks, p.manager.Apply(wanted(next))
 }
 
+// returning is the error of a sink of next that was removed and has not ended: it still has its cursor.
+func (p *pipeline) returning(next *config.Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, was := range p.leaving {
+		again := func(s config.Sink) bool { return s.Name == was.config.Name }
+		if was.Status().State != deliver.Stopped && slices.ContainsFunc(next.Sinks, again) {
+			return fmt.Errorf("sink %q: it was removed, and its last write has not ended yet", was.config.Name)
+		}
+	}
+	return nil
+}
+
 // prepare makes the new sinks, and the setups of those that change. After an error the
-// caller discards the added ones.
+// caller discards the added ones. The journal keeps their cursors, and terminal events for them, so that what can
+// fail for long comes first.
 func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
+	if err := p.returning(next); err != nil {
+		return sinkChange{}, err
+	}
 	c := sinkChange{removed: make(map[string]*delivery)}
 	for _, was := range p.deliveries() {
 		c.removed[was.config.Name] = was

@@ -46,6 +46,11 @@ func TestStopDuringAReload(t *testing.T) {
 	if err := d.Reload(t.Context()); err == nil {
 		t.Error("a reload of an informd that stops")
 	}
+	// Beside the sink that returns while it hangs, no other one gets a cursor, which would stay in the journal.
+	c, err := p.prepare(d, &config.Config{Sinks: []config.Sink{{Name: "new"}, {Name: "out"}}})
+	if err == nil || len(c.added) > 0 {
+		t.Errorf("added sinks %v, %v", names(c.added), err)
+	}
 }
 
 // TestReloadOfAFileThatReturns: the file is missing when the reload checks it, and back when the

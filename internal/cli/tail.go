@@ -80,9 +80,9 @@ func tailText(ctx context.Context, to sink.Sink) func(text []byte) error {
 // waited for.
 func tailJSON(ctx context.Context, out io.Writer) func(text []byte) error {
 	return func(text []byte) error {
-		written := make(chan error, 1)
+		line, written := append(display.JSON(text), '\n'), make(chan error, 1)
 		go func() {
-			_, err := out.Write(append(display.JSON(text), '\n'))
+			_, err := out.Write(line)
 			written <- err
 		}()
 		select {

@@ -21,7 +21,7 @@ func (j *Journal) Close() error {
 }
 
 func (j *Journal) close() error {
-	if errors.Is(j.log.Failure(), ErrClosed) {
+	if errors.Is(j.log.Monitor.Failure(), ErrClosed) {
 		return ErrClosed
 	}
 	for _, c := range j.open() {

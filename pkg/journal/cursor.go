@@ -79,7 +79,7 @@ type Cursor struct {
 // loadAbsent reads the positions of all sinks. After a crash they count as left now, also for later
 // processes.
 func (j *Journal) loadAbsent() error {
-	for _, n := range j.log.All(record.Cursor) {
+	for _, n := range j.log.Keys.All(record.Cursor) {
 		name, ok := strings.CutPrefix(n.Name, sinkName)
 		p, err := decodePosition(n.Value)
 		if !ok || err != nil {
@@ -88,7 +88,7 @@ func (j *Journal) loadAbsent() error {
 		if p.Left.IsZero() {
 			p.Left = time.Now().UTC().Truncate(time.Microsecond)
 			if n.Value, err = json.Marshal(p); err == nil {
-				err = j.log.Put(record.Cursor, n.Name, n.Value)
+				err = j.log.Writer.Put(record.Cursor, n.Name, n.Value)
 			}
 			if err != nil {
 				return fmt.Errorf("note when sink %s was last open: %w", name, err)
@@ -113,15 +113,15 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		journal: j, name: name, opened: time.Now(),
 		news: make(chan struct{}, 1), closed: make(chan struct{}), reading: make(chan struct{}, 1),
 	}
-	if err := j.log.Failure(); err != nil {
+	if err := j.log.Monitor.Failure(); err != nil {
 		return nil, err
 	}
-	kept, known := j.log.Get(record.Cursor, sinkName+name)
+	kept, known := j.log.Keys.Get(record.Cursor, sinkName+name)
 	var err error
 	if known {
 		c.position, err = decodePosition(kept.Value)
 	} else {
-		c.position.Seq = j.log.Last()
+		c.position.Seq = j.log.Keys.Last()
 		c.position.Snapshot = start == FromSnapshot && c.position.Seq > 0
 	}
 	if err != nil {
@@ -133,11 +133,11 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 	// A minute early: the policy of a pass that is in progress may count from a moment later.
 	unkept := known && (j.config.temporary || time.Since(c.position.Left) >= j.config.DeletedRetention-time.Minute)
 	c.next = c.position.Seq + 1
-	incomplete := max(c.position.Incomplete, j.log.Damage())
+	incomplete := max(c.position.Incomplete, j.log.Damage)
 	if err := j.register(c); err != nil {
 		return nil, err
 	}
-	j.log.Listen(c.news)
+	j.log.Monitor.Listen(c.news)
 	if unkept {
 		j.compacting.Lock() // what a pass that began later removes, this cursor has passed
 		var missing uint64
@@ -153,7 +153,7 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 		err = c.save()
 	}
 	if err == nil && !known { // a sink must not get events before its position is durable
-		err = j.log.Sync(context.Background())
+		err = j.log.Syncer.Sync(context.Background())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open cursor %q: %w", name, err), c.Close())
@@ -166,10 +166,10 @@ func (j *Journal) Open(name string, start Start) (*Cursor, error) {
 // findMissing returns up to where events were removed while the log kept nothing for the sink, 0 if none were.
 func (c *Cursor) findMissing() (end uint64, err error) {
 	log, next := c.journal.log, c.next
-	if end = log.Last(); end < next {
+	if end = log.Keys.Last(); end < next {
 		return 0, nil
 	}
-	has, err := log.Count(next, end)
+	has, err := log.History.Count(next, end)
 	if end-next+1 > has+log.Skipped(next, end) {
 		return end, err
 	}
@@ -206,7 +206,7 @@ func (c *Cursor) Commit(seq uint64) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if end := max(c.journal.log.Last(), c.next-1); seq > end {
+	if end := max(c.journal.log.Keys.Last(), c.next-1); seq > end {
 		return fmt.Errorf("commit %d of cursor %q: the journal ends at %d", seq, c.name, end)
 	}
 	if seq < c.floor || seq <= c.position.Seq && !c.position.Snapshot {
@@ -237,8 +237,8 @@ func (c *Cursor) isClosed() bool {
 	select {
 	case <-c.closed:
 		return true
-	case <-c.journal.log.Failed():
-		return errors.Is(c.journal.log.Failure(), ErrClosed)
+	case <-c.journal.log.Monitor.Failed():
+		return errors.Is(c.journal.log.Monitor.Failure(), ErrClosed)
 	default:
 		return false
 	}
@@ -263,7 +263,7 @@ func (c *Cursor) write(p position) error {
 	if err != nil {
 		return fmt.Errorf("encode the position of sink %s: %w", c.name, err)
 	}
-	if err := c.journal.log.Put(record.Cursor, sinkName+c.name, value); err != nil {
+	if err := c.journal.log.Writer.Put(record.Cursor, sinkName+c.name, value); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -290,7 +290,7 @@ func (j *Journal) saveCursors(ctx context.Context) {
 		case <-j.dirty:
 		}
 		for _, c := range j.open() {
-			if err := c.save(); err != nil && j.log.Failure() == nil {
+			if err := c.save(); err != nil && j.log.Monitor.Failure() == nil {
 				signal(j.dirty) // the disk is full
 			}
 		}
@@ -308,18 +308,18 @@ func (c *Cursor) Lag() Lag {
 	if c.isClosed() {
 		return Lag{}
 	}
-	end := c.journal.log.Last()
+	end := c.journal.log.Keys.Last()
 	c.mu.Lock()
 	p, oldest := c.position, c.oldest
 	c.mu.Unlock()
 	lag := Lag{Events: max(end, p.Seq) - p.Seq - c.journal.log.Skipped(p.Seq+1, end)}
 	switch {
 	case p.Snapshot:
-		lag.Events, oldest = max(1, c.journal.log.Stats().Events), c.opened
+		lag.Events, oldest = max(1, c.journal.log.Writer.Stats().Events), c.opened
 	case lag.Events == 0:
 		return Lag{}
 	case oldest.IsZero():
-		oldest = c.journal.log.Appended(p.Seq + 1)
+		oldest = c.journal.log.Tail.Appended(p.Seq + 1)
 	}
 	if !oldest.IsZero() {
 		lag.Seconds = max(0, time.Since(oldest).Seconds())
@@ -340,7 +340,7 @@ func (c *Cursor) Close() error {
 		close(c.closed)
 	}
 	j.mu.Unlock()
-	j.log.Mute(c.news)
+	j.log.Monitor.Mute(c.news)
 	c.mu.Lock()
 	c.position.Left = time.Now().UTC().Truncate(time.Microsecond)
 	c.mu.Unlock()

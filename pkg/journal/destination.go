@@ -19,7 +19,7 @@ func (c *Cursor) SetNote(note string) {
 
 // Log identifies the log: sequences of another one do not compare with those of this one. A copy of the
 // log has the same.
-func (c *Cursor) Log() string { return c.journal.log.ID() }
+func (c *Cursor) Log() string { return c.journal.log.ID }
 
 // Acknowledged returns the highest sequence of an event that the reader's destination has acknowledged,
 // also to an earlier process. After a crash it may be some events behind. It differs from the committed

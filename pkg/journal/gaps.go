@@ -21,7 +21,7 @@ func (c *Cursor) KeepGap(e event.Event) {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	var list []event.Event
-	if kept, ok := log.Get(record.Cursor, name); ok {
+	if kept, ok := log.Keys.Get(record.Cursor, name); ok {
 		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
 	}
 	if slices.ContainsFunc(list, func(kept event.Event) bool { return kept.ID == e.ID }) {
@@ -30,7 +30,7 @@ func (c *Cursor) KeepGap(e event.Event) {
 	list = append(list, e)
 	value, err := json.Marshal(list[max(0, len(list)-keptGaps):])
 	if err == nil {
-		err = log.Put(record.Cursor, name, value)
+		err = log.Writer.Put(record.Cursor, name, value)
 	}
 	if err != nil {
 		c.journal.config.Logger.Warn("gap of a sink not kept for informd gaps; the sink gets it", "sink", c.name, "id", e.ID, "err", err)
@@ -41,7 +41,7 @@ func (c *Cursor) KeepGap(e event.Event) {
 // newest of single sinks ([event.Event.GapSink]).
 func (h History) EachGap(ctx context.Context, take func(event.Event) error) error {
 	var all []event.Event
-	for _, n := range h.log.All(record.Cursor) {
+	for _, n := range h.log.Keys.All(record.Cursor) {
 		if !strings.HasPrefix(n.Name, gapsName) {
 			continue
 		}
@@ -51,7 +51,7 @@ func (h History) EachGap(ctx context.Context, take func(event.Event) error) erro
 		}
 		all = append(all, list...)
 	}
-	err := h.log.EachControl(func(e wal.Entry) error {
+	err := h.log.History.EachControl(func(e wal.Entry) error {
 		if e.Event.Op == event.Gap {
 			all = append(all, e.Event)
 		}

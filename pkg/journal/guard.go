@@ -48,10 +48,10 @@ func (j *Journal) State() (ok bool, reason string) {
 func (j *Journal) Hung() bool { return j.waiting() > j.config.patience }
 
 // waiting is for how long the disk has not answered those who ask it each second.
-func (j *Journal) waiting() time.Duration { return max(j.log.Syncing(), j.guard.looking.Elapsed()) }
+func (j *Journal) waiting() time.Duration { return max(j.log.Syncer.Elapsed(), j.guard.looking.Elapsed()) }
 
 // Removed reports whether the directory was removed or replaced.
-func (j *Journal) Removed() bool { return errors.Is(j.log.Failure(), errReplaced) }
+func (j *Journal) Removed() bool { return errors.Is(j.log.Monitor.Failure(), errReplaced) }
 
 // watchDisk looks at the disk each second until ctx ends.
 func (j *Journal) watchDisk(ctx context.Context) {
@@ -75,7 +75,7 @@ func (j *Journal) lookAtDisk() bool {
 	defer j.guard.looking.Stop()
 	if j.dir.Replaced() {
 		j.guard.set(errReplaced.Error())
-		j.log.Fail(errReplaced)
+		j.log.Monitor.Fail(errReplaced)
 		return false
 	}
 	free, total, err := j.dir.Free()
@@ -90,13 +90,13 @@ func (j *Journal) lookAtDisk() bool {
 // fit sets the limit of the log by the free space of the disk, of which a reserve stays free for
 // compaction.
 func (j *Journal) fit(free, total int64) {
-	stats := j.log.Stats()
+	stats := j.log.Writer.Stats()
 	reserve := min(max(total/50, leastReserve), mostReserve)
 	if j.config.temporary { // often on a small file system of its own
 		reserve = min(reserve, total/8)
 	}
 	room := max(stats.Bytes+free-reserve, 0)
-	j.log.SetLimit(min(j.config.MaxBytes, room))
+	j.log.Writer.SetLimit(min(j.config.MaxBytes, room))
 	reason := ""
 	if stats.Blocked > 0 && room < j.config.MaxBytes && stats.Bytes >= room {
 		reason = fmt.Sprintf("the disk of journal.dir %s has %d MiB free, and %d MiB stay in reserve: free some space", j.config.Dir, free>>20, reserve>>20)

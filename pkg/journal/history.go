@@ -57,13 +57,13 @@ func (h History) Find(ctx context.Context, of Object) (Object, error) {
 		return of, nil
 	}
 	var groups []string
-	for _, target := range h.log.Targets() {
+	for _, target := range h.log.Keys.Targets() {
 		name, _, _ := strings.Cut(target, "@")
 		group, resource, _ := strings.Cut(name, "/")
 		if resource != of.Resource || slices.Contains(groups, group) {
 			continue
 		}
-		if h.log.Has(of.of(group)) {
+		if h.log.Keys.Has(of.of(group)) {
 			groups = append(groups, group)
 		}
 	}
@@ -82,7 +82,7 @@ func (h History) Find(ctx context.Context, of Object) (Object, error) {
 // an error. There are none if the journal does not know the object. The last one is its present state;
 // how many are kept before it is the journal's historyPerObject.
 func (h History) Each(ctx context.Context, of Object, take func(event.Event) error) error {
-	return h.log.Each(of.of(of.Group), func(e wal.Entry) error {
+	return h.log.History.Each(of.of(of.Group), func(e wal.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ const (
 func (j *Journal) DeadLetters(sink string) *DeadLetters { return &DeadLetters{j, sink} }
 
 // LetterCounts counts the dead letters of each sink that has any.
-func (j *Journal) LetterCounts() map[string]uint64 { return j.log.Letters() }
+func (j *Journal) LetterCounts() map[string]uint64 { return j.log.Letters.Counts() }
 
 // Put keeps a letter, and returns when it is durable. The error wraps [ErrTooLarge] if a letter
 // without data may fit.
@@ -141,7 +141,7 @@ func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
 		return err
 	}
 	limit := min(mostLetters, d.journal.config.MaxBytes/8)
-	stored := d.journal.log.LetterBytes()
+	stored := d.journal.log.Letters.Bytes()
 	switch {
 	case len(letter) > smallLetter && stored+int64(len(letter)) > min(mostLarge, limit/2):
 		d.journal.largeLetters.Do(func() {
@@ -152,17 +152,17 @@ func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
 	case stored+int64(len(letter)) > limit:
 		return fmt.Errorf("dead letters take %d of %d bytes: they are full; redeliver or drop some (informd deadletters)", stored, limit)
 	}
-	return d.journal.log.PutLetter(ctx, d.name, letter)
+	return d.journal.log.Letters.Put(ctx, d.name, letter)
 }
 
 // Each calls take with every letter, oldest first, until take returns an error, which it returns.
 func (d *DeadLetters) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
-	return d.journal.log.EachLetter(ctx, d.name, take)
+	return d.journal.log.Letters.Each(ctx, d.name, take)
 }
 
 // Drop removes dead letters, and ignores unknown numbers. It returns when that is durable.
 func (d *DeadLetters) Drop(ctx context.Context, numbers ...uint64) error {
-	return d.journal.log.DropLetters(ctx, d.name, numbers...)
+	return d.journal.log.Letters.Drop(ctx, d.name, numbers...)
 }
 
 // Place names the storage, for an operator.

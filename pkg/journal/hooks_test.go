@@ -35,7 +35,7 @@ func Save(j *Journal) error {
 }
 
 // SyncAll makes all durable that was appended.
-func SyncAll(ctx context.Context, j *Journal) error { return j.log.Sync(ctx) }
+func SyncAll(ctx context.Context, j *Journal) error { return j.log.Syncer.Sync(ctx) }
 
 // Clear removes all that is not needed, not just where much of a segment is not.
 func Clear(ctx context.Context, j *Journal, short bool) error {
@@ -43,7 +43,7 @@ func Clear(ctx context.Context, j *Journal, short bool) error {
 	if p == nil || err != nil {
 		return err
 	}
-	return j.log.Compact(p, 100)
+	return j.log.Compactor.Compact(p, 100)
 }
 
 // DuringAPass is Clear, and calls do once it is decided what goes, and before it does.
@@ -62,16 +62,16 @@ func DuringAPass(ctx context.Context, j *Journal, do func()) error {
 func Cursors(j *Journal) int { return len(j.open()) }
 
 // SetLimit sets how large the log may be.
-func SetLimit(j *Journal, bytes int64) { j.log.SetLimit(bytes) }
+func SetLimit(j *Journal, bytes int64) { j.log.Writer.SetLimit(bytes) }
 
 // LogStats are the statistics of the log below.
-func LogStats(j *Journal) wal.Stats { return j.log.Stats() }
+func LogStats(j *Journal) wal.Stats { return j.log.Writer.Stats() }
 
 // Events reads all of the log.
 func Events(j *Journal) ([]wal.Entry, error) {
-	r := j.log.NewReader(0)
+	r := j.log.History.NewReader(0)
 	defer r.Close()
-	return r.Next(j.log.Last(), 1<<30)
+	return r.Next(j.log.Keys.Last(), 1<<30)
 }
 
 // Position is the committed sequence of a cursor, and whether its first snapshot is not complete.
@@ -95,7 +95,7 @@ func Poll(ctx context.Context, c *Cursor, limit int) ([]Entry, error) {
 func UpTo(c *Cursor, to uint64) ([]Entry, error) { return c.upTo(to, 100) }
 
 // Readable is the newest sequence that may be read.
-func Readable(j *Journal) uint64 { return j.log.Readable() }
+func Readable(j *Journal) uint64 { return j.log.Barrier.Readable() }
 
 // WithSegment sets the size of segments, in bytes.
 func WithSegment(c Config, size int64) Config {

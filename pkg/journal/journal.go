@@ -131,7 +131,7 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 		log.Abandon()
 		return nil, err
 	}
-	log.SetLimit(c.MaxBytes)
+	log.Writer.SetLimit(c.MaxBytes)
 	if err := keepCluster(log, c.Cluster); err != nil {
 		log.Abandon()
 		return nil, err
@@ -153,10 +153,10 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 // keepCluster notes the name of the cluster in a new journal, and compares it in another.
 func keepCluster(log *wal.Log, cluster string) error {
 	const name = "cluster"
-	kept, ok := log.Get(record.Binding, name)
+	kept, ok := log.Keys.Get(record.Binding, name)
 	switch {
 	case !ok:
-		return log.Put(record.Binding, name, []byte(cluster))
+		return log.Writer.Put(record.Binding, name, []byte(cluster))
 	case string(kept.Value) != cluster:
 		return fmt.Errorf("its events are of the cluster %q, and the config names %q: set cluster back, or use an empty journal.dir, which begins with a new snapshot", kept.Value, cluster)
 	}
@@ -194,8 +194,8 @@ func hard(e *event.Event) bool {
 
 // Append implements [Log].
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
-	err := j.log.Append(ctx, events)
-	if stats := j.log.Stats(); stats.Bytes > stats.Limit/100*shortAt {
+	err := j.log.Writer.Append(ctx, events)
+	if stats := j.log.Writer.Stats(); stats.Bytes > stats.Limit/100*shortAt {
 		signal(j.shift)
 	}
 	return err
@@ -203,7 +203,7 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 
 // Forget implements [Log].
 func (j *Journal) Forget(ctx context.Context, objects []event.Event) error {
-	return j.log.Forget(ctx, objects)
+	return j.log.Writer.Forget(ctx, objects)
 }
 
 // Restore implements [Log].
@@ -211,7 +211,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
 	}
-	if err := j.log.EachLast(target, last); err != nil {
+	if err := j.log.Lasts.Each(target, last); err != nil {
 		return Checkpoint{}, err
 	}
 	mark, void := j.mark(target)
@@ -221,28 +221,28 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 			return Checkpoint{}, err
 		}
 	}
-	return Checkpoint{Mark: mark, Void: void, Elsewhere: func() int { return j.elsewhere(target) }}, j.log.Failure()
+	return Checkpoint{Mark: mark, Void: void, Elsewhere: func() int { return j.elsewhere(target) }}, j.log.Monitor.Failure()
 }
 
 // elsewhere counts the objects of targets that cover some of those of a target: the one of all namespaces, or
 // those of single ones.
 func (j *Journal) elsewhere(target string) int {
 	resource, _, single := strings.Cut(target, "@")
-	return j.log.CountLast(func(other string) bool {
+	return j.log.Keys.CountLast(func(other string) bool {
 		return single && other == resource || !single && strings.HasPrefix(other, resource+"@")
 	})
 }
 
 // mark returns the checkpoint of a target, nil without one.
 func (j *Journal) mark(target string) (mark []byte, void bool) {
-	found, ok := j.log.Get(record.Mark, target)
-	return found.Value, ok && (found.Seq < j.log.Damage() || len(found.Value) == 0)
+	found, ok := j.log.Keys.Get(record.Mark, target)
+	return found.Value, ok && (found.Seq < j.log.Damage || len(found.Value) == 0)
 }
 
 // Checkpointed reports whether a target has a valid checkpoint.
 func (j *Journal) Checkpointed(target string) (bool, error) {
 	mark, void := j.mark(target)
-	return mark != nil && !void, j.log.Failure()
+	return mark != nil && !void, j.log.Monitor.Failure()
 }
 
 // Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that
@@ -252,11 +252,11 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := j.log.Put(record.Mark, target, mark)
+		err := j.log.Writer.Put(record.Mark, target, mark)
 		if !disk.IsFull(err) {
 			return err
 		}
-		if err := j.log.Pause(ctx); err != nil {
+		if err := j.log.Writer.Pause(ctx); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 // final makes a failed read the end of the journal: its caller cannot go on, and a new process can.
 func (j *Journal) final(err error) error {
 	if err != nil {
-		j.log.Fail(err) // unless it has failed before
+		j.log.Monitor.Fail(err) // unless it has failed before
 	}
 	return err
 }
@@ -275,7 +275,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 	if err := ctx.Err(); err != nil {
 		return event.Event{}, false, err
 	}
-	e, err := j.log.LastOf(of, new(record.Strings))
+	e, err := j.log.Lasts.Of(of, new(record.Strings))
 	if errors.Is(err, wal.ErrGone) {
 		return event.Event{}, false, nil
 	}
@@ -283,21 +283,21 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 }
 
 // Failed implements [Log].
-func (j *Journal) Failed() <-chan struct{} { return j.log.Failed() }
+func (j *Journal) Failed() <-chan struct{} { return j.log.Monitor.Failed() }
 
 // Failure implements [Log].
-func (j *Journal) Failure() error { return j.log.Failure() }
+func (j *Journal) Failure() error { return j.log.Monitor.Failure() }
 
 // Bind notes the cluster that the journal belongs to, by the UID of its namespace kube-system. If
 // it belongs to another one it returns an error and changes nothing.
 func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
-	bound, ok := j.log.Get(record.Binding, "")
+	bound, ok := j.log.Keys.Get(record.Binding, "")
 	switch {
 	case !ok:
-		if err := j.log.Put(record.Binding, "", []byte(clusterUID)); err != nil {
+		if err := j.log.Writer.Put(record.Binding, "", []byte(clusterUID)); err != nil {
 			return err
 		}
-		return j.log.Sync(ctx)
+		return j.log.Syncer.Sync(ctx)
 	case string(bound.Value) != clusterUID:
 		return fmt.Errorf("the journal in %s belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
 			"give each cluster its own journal.dir", j.config.Dir, bound.Value, clusterUID)
@@ -307,13 +307,13 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 
 // Stats returns the current statistics of the journal.
 func (j *Journal) Stats() Stats {
-	s := j.log.Stats()
+	s := j.log.Writer.Stats()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	dropped := map[string]uint64{}
 	addDropped(dropped, j.dropped)
 	return Stats{
-		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked,
+		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Keys.Last(), Blocked: s.Blocked,
 		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,
 	}
 }
@@ -339,7 +339,7 @@ func (j *Journal) passed() (open, all uint64, known bool) {
 	if len(j.cursors) == 0 && (len(j.absent) > 0 || time.Since(j.opened) < comeBack) {
 		return 0, 0, false
 	}
-	open = j.log.Last()
+	open = j.log.Keys.Last()
 	for _, c := range j.cursors {
 		open = min(open, c.durable())
 	}

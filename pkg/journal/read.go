@@ -50,7 +50,7 @@ func (c *Cursor) Read(ctx context.Context, limit int) ([]Entry, error) {
 		case <-c.closed:
 			return nil, ErrClosed
 		}
-		if err := c.journal.log.Failure(); err != nil {
+		if err := c.journal.log.Monitor.Failure(); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Cursor) advance(limit int) (more bool, err error) {
 	c.mu.Lock()
 	before := c.next
 	c.mu.Unlock()
-	to := c.journal.log.Readable()
+	to := c.journal.log.Barrier.Readable()
 	if s := c.states; s != nil && s.step == stepLog {
 		to = min(to, s.until)
 	}
@@ -154,10 +154,10 @@ func (c *Cursor) upTo(to uint64, limit int) (entries []Entry, err error) {
 // log has none there. Without events and without that, what was readable waits for the disk again, as
 // the first snapshot of another sink may have it do.
 func (c *Cursor) find(next, to uint64, limit int) (found []wal.Entry, none bool, err error) {
-	found, behind := c.journal.log.Tail(next, to, limit)
+	found, behind := c.journal.log.Tail.Read(next, to, limit)
 	if behind {
 		if c.files == nil {
-			c.files = c.journal.log.NewReader(next)
+			c.files = c.journal.log.History.NewReader(next)
 		}
 		found, err = c.files.Next(to, limit)
 		return found, len(found) == 0, err
@@ -199,10 +199,10 @@ func (c *Cursor) readUpTo(found []wal.Entry, next uint64) {
 // them.
 func (c *Cursor) trimmed(from, to, count uint64) Entry {
 	c.mu.Lock()
-	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Last()), to
+	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Keys.Last()), to
 	c.mu.Unlock()
 	next := "raise journal.maxBytes, or make the sink faster"
-	if from <= c.journal.log.Damage() {
+	if from <= c.journal.log.Damage {
 		next = "the journal was damaged: check the disk of journal.dir"
 	}
 	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next,
@@ -290,11 +290,11 @@ func (c *Cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.mu.Lock()
 	p := c.position
 	c.mu.Unlock()
-	first, before, err := c.journal.log.Since(since)
+	first, before, err := c.journal.log.History.Since(since)
 	if err != nil || first > p.Seq {
 		return 0, err
 	}
-	n, err := c.journal.log.Count(first, p.Seq)
+	n, err := c.journal.log.History.Count(first, p.Seq)
 	if err != nil {
 		return 0, err
 	}
@@ -305,7 +305,7 @@ func (c *Cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err := c.write(p); err != nil {
 		return 0, err
 	}
-	if err := c.journal.log.Sync(ctx); err != nil {
+	if err := c.journal.log.Syncer.Sync(ctx); err != nil {
 		return 0, err
 	}
 	c.mu.Lock()

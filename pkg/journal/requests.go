@@ -32,7 +32,7 @@ func (c *Cursor) Request(ctx context.Context, r Resnapshot) error {
 		return err
 	}
 	signal(c.news)
-	return c.journal.log.Sync(ctx)
+	return c.journal.log.Syncer.Sync(ctx)
 }
 
 func (c *Cursor) addRequest(r Resnapshot) error {
@@ -93,7 +93,7 @@ func (c *Cursor) keepRequests(all []Resnapshot) error {
 	if err != nil {
 		return fmt.Errorf("encode re-snapshots of sink %s: %w", c.name, err)
 	}
-	if err := c.journal.log.Put(record.Cursor, requestsName+c.name, value); err != nil {
+	if err := c.journal.log.Writer.Put(record.Cursor, requestsName+c.name, value); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -106,8 +106,8 @@ func (c *Cursor) keepRequests(all []Resnapshot) error {
 // follow it announce what there is, to every sink.
 func (c *Cursor) loadRequests() {
 	logger := c.journal.config.Logger.With("sink", c.name)
-	value, ok := c.journal.log.Get(record.Cursor, requestsName+c.name)
-	if !ok || value.Seq < c.journal.log.Damage() {
+	value, ok := c.journal.log.Keys.Get(record.Cursor, requestsName+c.name)
+	if !ok || value.Seq < c.journal.log.Damage {
 		return
 	}
 	var list []Resnapshot

@@ -66,7 +66,7 @@ func (j *Journal) compact(ctx context.Context) {
 		case <-ticker.C:
 		case <-j.shift:
 		}
-		stats := j.log.Stats()
+		stats := j.log.Writer.Stats()
 		short := stats.Blocked > 0 || stats.Bytes > stats.Limit/100*shortAt
 		enough := max(min(compactAfter, stats.Bytes/16), 1<<20)
 		if short {
@@ -76,10 +76,10 @@ func (j *Journal) compact(ctx context.Context) {
 			continue
 		}
 		appended, last = stats.Appended, time.Now()
-		if err := j.Compact(ctx, short); err != nil && ctx.Err() == nil && j.log.Failure() == nil {
+		if err := j.Compact(ctx, short); err != nil && ctx.Err() == nil && j.log.Monitor.Failure() == nil {
 			j.compactFailed(err)
 		}
-		now := j.log.Stats()
+		now := j.log.Writer.Stats()
 		if now.Blocked == 0 {
 			continue
 		}
@@ -104,7 +104,7 @@ func (j *Journal) compactFailed(err error) {
 		return
 	}
 	j.config.Logger.Error("journal not compacted; the process ends, and the next one continues", "err", err)
-	j.log.Fail(err)
+	j.log.Monitor.Fail(err)
 }
 
 // Compact removes what is no longer needed. If the log is short of space, that includes history. It
@@ -120,12 +120,12 @@ func (j *Journal) Compact(ctx context.Context, short bool) error {
 			return err
 		}
 		if !short {
-			return j.log.Compact(p, half)
+			return j.log.Compactor.Compact(p, half)
 		}
-		if err := j.log.Compact(p, most); err != nil {
+		if err := j.log.Compactor.Compact(p, most); err != nil {
 			return err
 		}
-		if stats = j.log.Stats(); stats.Bytes <= stats.Limit/100*shortAt || p.freed > stats.Limit/20 {
+		if stats = j.log.Writer.Stats(); stats.Bytes <= stats.Limit/100*shortAt || p.freed > stats.Limit/20 {
 			return nil
 		}
 	}
@@ -137,7 +137,7 @@ func (j *Journal) Compact(ctx context.Context, short bool) error {
 		percent = 100
 	}
 	p.bare = true
-	err := j.log.Compact(p, percent)
+	err := j.log.Compactor.Compact(p, percent)
 	if p.emptied {
 		j.emptied.Do(func() {
 			j.config.Logger.Warn("memory journal short of space; last states of objects kept without data", "max_bytes", stats.Limit,
@@ -208,7 +208,7 @@ func (j *Journal) policy(ctx context.Context, short bool) (p *policy, err error)
 			return nil, err
 		}
 	}
-	return p, j.log.Sync(ctx)
+	return p, j.log.Syncer.Sync(ctx)
 }
 
 // Fate implements [wal.Policy].
@@ -278,7 +278,7 @@ func (j *Journal) share(p *policy, goal int64) error {
 	p.excess, p.lost, p.dropped = map[string]int64{}, map[string]uint64{}, map[uint64]struct{}{}
 	all := map[string]*usage{}
 	var others, states int64
-	err := j.log.Walk(func(e *segment.Entry, last wal.Last, namespace string) {
+	err := j.log.History.Walk(func(e *segment.Entry, last wal.Last, namespace string) {
 		if e.Kind != record.Event || e.Flags.Has(record.Control) {
 			others += int64(e.Size)
 			return
@@ -332,7 +332,7 @@ func (j *Journal) shown(passed uint64) (shown []uint64, err error) {
 	if err != nil || len(spans) == 0 {
 		return nil, err
 	}
-	err = j.log.Walk(func(e *segment.Entry, last wal.Last, _ string) {
+	err = j.log.History.Walk(func(e *segment.Entry, last wal.Last, _ string) {
 		if e.Kind != record.Event || e.Flags.Has(record.Control) || e.Seq <= passed || last.Kind == 0 {
 			return
 		}
@@ -374,10 +374,10 @@ func (s *span) end(shown []uint64) []uint64 {
 func (j *Journal) spans(passed uint64) (map[uint32][]*span, error) {
 	all, begun := map[uint32][]*span{}, map[string]uint64{}
 	add := func(target string, from, to uint64) {
-		number := j.log.Target(target)
+		number := j.log.Keys.Target(target)
 		all[number] = append(all[number], &span{from, to, map[record.Hash]uint64{}})
 	}
-	err := j.log.EachControl(func(e wal.Entry) error {
+	err := j.log.History.EachControl(func(e wal.Entry) error {
 		target := e.Event.Target
 		switch from, open := begun[target]; {
 		case e.Event.Op == event.Begin && !open:

@@ -107,14 +107,14 @@ func (s *states) due() bool {
 	next, rewound := c.next, c.position.Until
 	c.mu.Unlock()
 	if s.first && s.until == 0 {
-		s.until = c.journal.log.Last()
+		s.until = c.journal.log.Keys.Last()
 	}
 	switch {
 	case s.step == stepLog:
 		return next > s.until
 	case s.step == stepBegin && next <= max(rewound, s.until):
 		return false // what is read again, or before the states, does not show which objects exist now
-	case c.journal.log.Readable() < max(s.stable, next-1):
+	case c.journal.log.Barrier.Readable() < max(s.stable, next-1):
 		return false // a state must not be announced that a power loss may take
 	}
 	return !s.rests
@@ -141,7 +141,7 @@ func (s *states) begin() error {
 	c.mu.Unlock()
 	for again := true; again; {
 		var controls []wal.Place
-		s.places, controls, s.stable = c.journal.log.Lasts(s.in)
+		s.places, controls, s.stable = c.journal.log.Lasts.Places(s.in)
 		if !s.first {
 			break
 		}
@@ -168,7 +168,7 @@ func (s *states) advanceStates(limit int) error {
 		if s.places[0].Seq > s.end {
 			continue
 		}
-		last, err := c.journal.log.Read(s.places[0], &s.source)
+		last, err := c.journal.log.Lasts.Read(s.places[0], &s.source)
 		if errors.Is(err, wal.ErrGone) {
 			continue
 		}
@@ -202,7 +202,7 @@ func (s *states) extend() {
 		return
 	}
 	c := s.cursor
-	s.until = c.journal.log.Last()
+	s.until = c.journal.log.Keys.Last()
 	if s.first {
 		c.mu.Lock()
 		c.floor = s.until
@@ -299,7 +299,7 @@ func (s *states) findBounds(controls []wal.Place) error {
 	s.begins, s.ends = nil, nil
 	begun, synced := map[string]wal.Entry{}, map[string]wal.Entry{}
 	for _, place := range controls {
-		e, err := s.cursor.journal.log.Read(place, &s.source)
+		e, err := s.cursor.journal.log.Lasts.Read(place, &s.source)
 		switch {
 		case err != nil:
 			return err
@@ -316,7 +316,7 @@ func (s *states) findBounds(controls []wal.Place) error {
 			continue // it takes its first list again
 		}
 		delete(begun, target)
-		s.addBounds(last.Event, last.Seq > s.cursor.journal.log.Damage())
+		s.addBounds(last.Event, last.Seq > s.cursor.journal.log.Damage)
 	}
 	for target, b := range begun {
 		runs[target] = b.Event.Run

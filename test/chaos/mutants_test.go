@@ -167,8 +167,8 @@ func mutants() []mutant {
 			faults: "N1-kill-informd", caughtBy: []string{"I20"},
 		},
 		{
-			name: "rows-before-the-copy", file: "pkg/journal/internal/wal/sync.go",
-			old: "!l.synced.before(l.withheld[0].end) && len(l.behindOf(l.withheld[0].end)) == 0 {", new: "!l.synced.before(l.withheld[0].end) {",
+			name: "rows-before-the-copy", file: "pkg/journal/internal/wal/barrier.go",
+			old: "!b.synced.before(b.withheld[0].end) && len(b.followers.behind(b.withheld[0].end)) == 0 {", new: "!b.synced.before(b.withheld[0].end) {",
 			faults: "N19-lose-leader-over-compaction", informds: 2, duration: 90 * time.Second, caughtBy: []string{"I1", "I3", "I4", "I6", "I12", "I14"},
 		},
 		{

@@ -56,7 +56,7 @@ func fill(b *testing.B, l *wal.Log, events []event.Event, n int) {
 			events[j].ResourceVersion = uint64(i + j)
 			events[j].ID = event.ObjectID(events[j].UID, uint64(i+j), 0)
 		}
-		must(b, l.Append(b.Context(), events))
+		must(b, l.Writer.Append(b.Context(), events))
 	}
 }
 
@@ -83,9 +83,9 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("files", func(b *testing.B) {
 		before := cpu(b)
 		for n := 0; n < b.N; {
-			r := l.NewReader(1)
-			for next := uint64(1); next <= l.Last() && n < b.N; {
-				entries, err := r.Next(l.Readable(), 256)
+			r := l.History.NewReader(1)
+			for next := uint64(1); next <= l.Keys.Last() && n < b.N; {
+				entries, err := r.Next(l.Barrier.Readable(), 256)
 				if err != nil || len(entries) == 0 {
 					b.Fatal(next, err)
 				}
@@ -98,7 +98,7 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("tail", func(b *testing.B) {
 		before := cpu(b)
 		for n := 0; n < b.N; {
-			entries, behind := l.Tail(l.Last()-600, l.Last(), 256)
+			entries, behind := l.Tail.Read(l.Keys.Last()-600, l.Keys.Last(), 256)
 			if behind {
 				b.Fatal("behind")
 			}
@@ -130,7 +130,7 @@ func BenchmarkOpen(b *testing.B) {
 				events[j].Name = fmt.Sprintf("pod-%d-%d", i, j)
 				events[j].Data = events[j].Data[:400]
 			}
-			must(b, l.Append(b.Context(), events))
+			must(b, l.Writer.Append(b.Context(), events))
 		}
 	})
 	for b.Loop() {
@@ -139,7 +139,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.ReportMetric((cpu(b)-before)/1e6, "open-cpu-ms")
 			n := 0
 			before := cpu(b)
-			if err := l.EachLast("core/pods", func(event.Event) { n++ }); err != nil || n != objects {
+			if err := l.Lasts.Each("core/pods", func(event.Event) { n++ }); err != nil || n != objects {
 				b.Fatal(n, err)
 			}
 			b.ReportMetric((cpu(b)-before)/1e6, "restore-cpu-ms")

@@ -1,11 +1,8 @@
 package wal
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
+	"sync"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -46,35 +43,54 @@ type source struct {
 // few is how many segments without garbage are joined at least: each is written once more then.
 const few = 8
 
+// Compactor rewrites sealed segments without what is no longer needed. Its own lock is held during a pass, and that of
+// the log is taken within it.
+type Compactor struct {
+	monitor      *Monitor
+	store        *store
+	segments     *segments
+	keys         *Keys
+	barrier      *Barrier
+	sealer       *sealer
+	segmentBytes int64
+	pass         sync.Mutex
+}
+
 // Compact removes what the policy lets go: it rewrites segments of which at most so many percent are
 // left, and joins small ones. Records that are not synced neither go nor make others go. An error other
 // than that of a full disk is final.
-func (l *Log) Compact(p Policy, percent int64) error {
-	l.compacting.Lock()
-	defer l.compacting.Unlock()
-	err := l.compact(p, percent)
+func (c *Compactor) Compact(p Policy, percent int64) error {
+	c.pass.Lock()
+	defer c.pass.Unlock()
+	err := c.compact(p, percent)
 	if err == nil || disk.IsFull(err) {
 		return err
 	}
-	return l.fail(err)
+	return c.monitor.FailDisk(err)
 }
 
-func (l *Log) compact(p Policy, percent int64) error {
-	err := l.Failure()
+// wait returns when no pass is in progress.
+func (c *Compactor) wait() {
+	c.pass.Lock()
+	defer c.pass.Unlock()
+}
+
+func (c *Compactor) compact(p Policy, percent int64) error {
+	err := c.monitor.Failure()
 	if err == nil {
-		err = l.removeReplaced()
+		err = c.segments.removeReplaced()
 	}
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	stable := l.synced
-	files := slices.Clone(l.files[:len(l.files)-1])
-	l.mu.Unlock()
-	g := group{log: l, policy: p, percent: percent}
+	c.monitor.mu.Lock()
+	stable := c.barrier.synced
+	files := slices.Clone(c.segments.all[:len(c.segments.all)-1])
+	c.monitor.mu.Unlock()
+	g := group{compactor: c, policy: p, percent: percent}
 	older := map[record.Hash]struct{}{}
 	for _, f := range files {
-		s, err := l.examine(f, p, stable, older)
+		s, err := c.examine(f, p, stable, older)
 		if err != nil {
 			return err
 		}
@@ -90,17 +106,17 @@ func (l *Log) compact(p Policy, percent int64) error {
 
 // group collects neighbouring segments that become one.
 type group struct {
-	log     *Log
-	policy  Policy
-	percent int64
-	sources []*source
-	live    int64
+	compactor *Compactor
+	policy    Policy
+	percent   int64
+	sources   []*source
+	live      int64
 }
 
 func (g *group) goes(s *source) bool { return s.live < s.size && s.live*100 <= s.size*g.percent }
 
 func (g *group) add(s *source) error {
-	most := g.log.options.SegmentBytes
+	most := g.compactor.segmentBytes
 	joins := g.goes(s) || s.live <= most/2
 	if len(g.sources) > 0 && (!joins || g.live+s.live > most) {
 		if err := g.end(); err != nil {
@@ -120,32 +136,32 @@ func (g *group) end() error {
 	if len(sources) < few && !slices.ContainsFunc(sources, g.goes) {
 		return nil
 	}
-	if err := g.log.rewrite(sources, g.policy); err != nil {
+	if err := g.compactor.rewrite(sources, g.policy); err != nil {
 		return err
 	}
-	return g.log.removeReplaced()
+	return g.compactor.segments.removeReplaced()
 }
 
 // examine asks the policy about the records of a segment. It returns nil for one that may not be
 // rewritten yet. The last record of an ended or forgotten object goes only when nothing older of it is
 // left, as that would be the last one then: older collects the keys of which an older record is left.
-func (l *Log) examine(f *file, p Policy, stable place, older map[record.Hash]struct{}) (*source, error) {
-	l.mu.Lock()
-	ready, err := f.index == nil && f.end().before(stable), l.err
-	l.mu.Unlock()
+func (c *Compactor) examine(f *file, p Policy, stable place, older map[record.Hash]struct{}) (*source, error) {
+	c.monitor.mu.Lock()
+	ready, err := f.index == nil && f.end().before(stable), c.monitor.err
+	c.monitor.mu.Unlock()
 	if err != nil || !ready {
 		return nil, err
 	}
-	index, _, err := l.readIndex(f)
+	index, _, err := c.segments.readIndex(f)
 	if err != nil {
 		return nil, err
 	}
 	s := &source{file: f, index: index, fates: make([]Fate, len(index.Entries)), live: segment.HeaderSize}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.monitor.mu.Lock()
+	defer c.monitor.mu.Unlock()
 	for i := range index.Entries {
 		e := &index.Entries[i]
-		s.fates[i] = l.fate(f, e, p, stable, index.NamespaceOf(e), older)
+		s.fates[i] = c.fate(s, e, p, stable, older)
 		switch s.fates[i] {
 		case Keep:
 			s.live += int64(e.Size)
@@ -157,9 +173,8 @@ func (l *Log) examine(f *file, p Policy, stable place, older map[record.Hash]str
 	return s, nil
 }
 
-func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[record.Hash]struct{}) Fate {
-	last := l.table.get(e.Key)
-	is := last.exists() && last.place() == f.place(e)
+func (c *Compactor) fate(s *source, e *segment.Entry, p Policy, stable place, older map[record.Hash]struct{}) Fate {
+	last, is := c.keys.lastAt(e, s.place(e))
 	fate := Drop // also what ends an object or a letter, unless something older of it is left
 	switch {
 	case !last.exists(): // dropped with its last event
@@ -167,8 +182,8 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 	case !is && !last.place().before(stable):
 		return Keep
 	case e.Kind == record.Event:
-		fate = p.Fate(e, last, namespace)
-	case is && (!e.Flags.Has(record.Ends) || l.newestLetter(e)):
+		fate = p.Fate(e, last, s.index.NamespaceOf(e))
+	case is && (!e.Flags.Has(record.Ends) || c.keys.letters.newest(e, c.keys.hasher)):
 		return Keep
 	}
 	if _, left := older[e.Key]; left && is && fate == Drop {
@@ -181,165 +196,4 @@ func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace 
 		return Keep
 	}
 	return fate
-}
-
-// rewrite replaces neighbouring segments by one with what is left of them, which covers their numbers.
-func (l *Log) rewrite(group []*source, p Policy) error {
-	header := group[0].Header
-	header.Through = group[len(group)-1].Through
-	for _, s := range group {
-		header.Generation = max(header.Generation, s.Generation+1)
-	}
-	w := &rewriter{log: l, index: segment.NewIndex(header, nil)}
-	written, err := w.run(group)
-	if err == nil {
-		l.replace(group, written, w.index.Entries, p)
-	}
-	return err
-}
-
-// rewriter writes a segment that replaces others.
-type rewriter struct {
-	log   *Log
-	to    *bufio.Writer
-	index *segment.Index
-	from  []place // of the records, before
-	bytes []byte  // of a record
-}
-
-// run makes the segment and its index file durable under their names. A crash leaves the sources or
-// the new file.
-func (w *rewriter) run(group []*source) (*file, error) {
-	l, header := w.log, w.index.Of
-	err := disk.Replace(l.dir, header.Log(), l.syncs(), func(f disk.File) error {
-		w.to = bufio.NewWriterSize(io.NewOffsetWriter(f, 0), blockSize)
-		if _, err := w.to.Write(header.Append(nil)); err != nil {
-			return err
-		}
-		for _, s := range group {
-			if err := w.copy(s); err != nil {
-				return err
-			}
-		}
-		if err := w.to.Flush(); err != nil {
-			return err
-		}
-		return w.writeIndex()
-	})
-	if err != nil {
-		return nil, errors.Join(err, disk.Remove(l.dir, header.Index()))
-	}
-	if err := l.sync(l.dir); err != nil {
-		return nil, err
-	}
-	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts, sum: w.index.Sum}, nil
-}
-
-// writeIndex makes the index file durable, before the segment has its name: one that was left of another attempt must not
-// meet the new segment.
-func (w *rewriter) writeIndex() error {
-	l := w.log
-	l.mu.Lock()
-	bytes := w.index.Append(nil, func(i int) (string, bool) { return l.keepsHead(&w.index.Entries[i], w.from[i]) })
-	l.mu.Unlock()
-	l.written.Add(uint64(w.index.Size) + uint64(len(bytes)))
-	if err := disk.Write(l.dir, w.index.Of.Index(), bytes, l.syncs()); err != nil {
-		return err
-	}
-	return l.sync(l.dir)
-}
-
-// copy adds the records of a segment, and compares the checksum of each.
-func (w *rewriter) copy(s *source) error {
-	open, err := w.log.dir.Open(s.Log())
-	if err != nil {
-		return err
-	}
-	defer open.Close() //nolint:errcheck // it was only read
-	scanner := segment.NewScanner(open, segment.HeaderSize, s.size)
-	for i := range s.index.Entries {
-		e := s.index.Entries[i]
-		r, at, err := scanner.Next()
-		if err == nil && (at != int64(e.Offset) || r.Kind != e.Kind || r.Seq != e.Seq) {
-			err = fmt.Errorf("%w: not that of the index file", record.ErrInvalid)
-		}
-		if errors.Is(err, record.ErrInvalid) || errors.Is(err, record.ErrShort) || errors.Is(err, io.EOF) {
-			return w.log.damaged(s.Name, at, err)
-		}
-		if err != nil {
-			return err
-		}
-		if s.fates[i] == Drop {
-			continue
-		}
-		if s.fates[i] == DropData {
-			r.Data, r.Flags = nil, r.Flags|record.DataRemoved
-		}
-		if w.bytes, err = record.Append(w.bytes[:0], &r); err == nil {
-			_, err = w.to.Write(w.bytes)
-		}
-		if err != nil {
-			return err
-		}
-		w.from = append(w.from, s.place(&e))
-		e.Size, e.Flags = uint32(r.Size()), r.Flags
-		w.index.Add(e, s.index.NamespaceOf(&e), r.Head)
-	}
-	return nil
-}
-
-// replace puts a rewritten segment with these records in the place of others, and the index in order.
-func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.files, group[0].file)
-	l.files = slices.Replace(l.files, i, i+len(group), by)
-	for _, s := range group {
-		for i := range s.index.Entries {
-			e := &s.index.Entries[i]
-			last := l.table.get(e.Key)
-			is := last.exists() && last.place() == s.place(e)
-			if s.fates[i] != Drop {
-				if is {
-					last.Segment, last.Offset, last.Size, last.Flags = by.Number, left[0].Offset, left[0].Size, left[0].Flags
-					l.table.set(e.Key, last)
-				}
-				left = left[1:]
-				continue
-			}
-			if e.Kind == record.Event {
-				l.events--
-			}
-			if is {
-				l.table.remove(e.Key)
-			}
-			p.Dropped(e, s.index.NamespaceOf(e))
-		}
-		delete(l.numbers, s.Number)
-		l.bytes -= s.size
-		l.replaced = append(l.replaced, s.file)
-	}
-	l.numbers[by.Number] = by
-	l.bytes += by.size
-	l.version++
-	l.signal()
-}
-
-// removeReplaced removes the files of replaced segments, except for those that a call reads.
-func (l *Log) removeReplaced() error {
-	l.mu.Lock()
-	var free []*file
-	l.replaced = slices.DeleteFunc(l.replaced, func(f *file) bool {
-		if f.held == 0 {
-			free = append(free, f)
-		}
-		return f.held == 0
-	})
-	l.mu.Unlock()
-	for _, f := range free {
-		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -39,9 +39,9 @@ func (*policy) Dropped(*segment.Entry, string) {}
 func (m *model) compact() error {
 	p := &policy{model: m, history: 1 + m.rand.Uint32N(4)}
 	if m.rand.IntN(2) == 0 {
-		p.passed = m.log.Last()
+		p.passed = m.log.Keys.Last()
 	}
-	err := m.log.Compact(p, int64(50+m.rand.IntN(2)*50))
+	err := m.log.Compactor.Compact(p, int64(50+m.rand.IntN(2)*50))
 	m.note("compact up to %d, %d each: %v", p.passed, p.history, err)
 	return err
 }
@@ -50,9 +50,9 @@ func (m *model) compact() error {
 func (m *model) compare() {
 	l := m.log
 	there := map[uint64]bool{}
-	reader := l.NewReader(1)
+	reader := l.History.NewReader(1)
 	defer reader.Close()
-	all, err := reader.Next(l.Readable(), 1<<30)
+	all, err := reader.Next(l.Barrier.Readable(), 1<<30)
 	if err != nil {
 		m.fatalf("read all: %v", err)
 	}
@@ -85,7 +85,7 @@ func (m *model) compare() {
 	problem := ""
 	for n := most; n >= left; n-- {
 		if problem = m.differs(m.items[:n]); problem == "" {
-			m.note("%d of %d items are left, last %d", n, len(m.items), l.Last())
+			m.note("%d of %d items are left, last %d", n, len(m.items), l.Keys.Last())
 			m.cut(n)
 			m.acked, m.durable = n, n // Open has synced
 			for i := range all {
@@ -102,7 +102,7 @@ func (m *model) compare() {
 // compareHoles checks that the log knows which sequences were never used, or lost.
 func (m *model) compareHoles(there map[uint64]bool) {
 	for seq := range m.seen {
-		if seq <= m.log.Last() && !there[seq] && !m.gone[seq] && m.log.Skipped(seq, seq) != 1 {
+		if seq <= m.log.Keys.Last() && !there[seq] && !m.gone[seq] && m.log.Skipped(seq, seq) != 1 {
 			m.fatalf("sequence %d is neither there nor skipped", seq)
 		}
 	}
@@ -138,9 +138,9 @@ func (m *model) differs(items []item) string {
 	}
 	got := map[string]string{}
 	for _, kind := range []record.Kind{record.Mark, record.Cursor, record.Binding} {
-		for _, n := range m.log.All(kind) {
+		for _, n := range m.log.Keys.All(kind) {
 			got[fmt.Sprint(kind, n.Name)] = string(n.Value)
-			if n.Kind == record.Mark && n.Seq < m.log.Damage() {
+			if n.Kind == record.Mark && n.Seq < m.log.Damage {
 				return n.Name + " is void"
 			}
 		}
@@ -150,7 +150,7 @@ func (m *model) differs(items []item) string {
 	}
 	for _, name := range []string{"sink0", "sink1"} {
 		var texts []string
-		err := m.log.EachLetter(m.t.Context(), name, func(_ uint64, text []byte) error {
+		err := m.log.Letters.Each(m.t.Context(), name, func(_ uint64, text []byte) error {
 			texts = append(texts, string(text))
 			return nil
 		})
@@ -164,7 +164,7 @@ func (m *model) differs(items []item) string {
 func (m *model) differInLasts(lasts map[string]*item) string {
 	got := map[string]string{}
 	for _, target := range []string{"target0", "target1"} {
-		err := m.log.EachLast(target, func(e event.Event) {
+		err := m.log.Lasts.Each(target, func(e event.Event) {
 			if e.Target != target {
 				m.fatalf("%s has %+v", target, e)
 			}
@@ -179,7 +179,7 @@ func (m *model) differInLasts(lasts map[string]*item) string {
 	}
 	for key, i := range lasts {
 		if i.kind == record.Forgotten {
-			if e, err := m.log.LastOf(&i.of, new(record.Strings)); !errors.Is(err, wal.ErrGone) || got[key] != "" {
+			if e, err := m.log.Lasts.Of(&i.of, new(record.Strings)); !errors.Is(err, wal.ErrGone) || got[key] != "" {
 				return fmt.Sprintf("%s was forgotten, and its last event is %s or %q, %v", key, e.Event.ID, got[key], err)
 			}
 			continue
@@ -187,7 +187,7 @@ func (m *model) differInLasts(lasts map[string]*item) string {
 		id, control := got[key], i.event.Op.Control()
 		delete(got, key)
 		passed := i.event.Op.Ends() && m.gone[i.seq]
-		e, err := m.log.LastOf(i.event, new(record.Strings))
+		e, err := m.log.Lasts.Of(i.event, new(record.Strings))
 		switch {
 		case passed && errors.Is(err, wal.ErrGone) && id == "":
 		case err != nil:

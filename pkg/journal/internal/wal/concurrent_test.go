@@ -34,18 +34,18 @@ const perTarget = 600
 // follow reads all events, from the tail or only from files, and returns how many there were.
 func follow(ctx context.Context, l *wal.Log, events int, files bool, passed *atomic.Uint64) (n int, err error) {
 	news := make(chan struct{}, 1)
-	l.Listen(news)
-	defer l.Mute(news)
+	l.Monitor.Listen(news)
+	defer l.Monitor.Mute(news)
 	next := uint64(1)
-	reader := l.NewReader(next)
+	reader := l.History.NewReader(next)
 	defer func() { reader.Close() }()
 	for n < events {
-		to := l.Readable()
-		entries, behind := l.Tail(next, l.Last(), 10)
+		to := l.Barrier.Readable()
+		entries, behind := l.Tail.Read(next, l.Keys.Last(), 10)
 		if behind || files {
 			if !files {
 				reader.Close()
-				reader = l.NewReader(next)
+				reader = l.History.NewReader(next)
 			} // else it stays in its segment
 			if entries, err = reader.Next(to, 50); err != nil {
 				return n, err
@@ -66,8 +66,8 @@ func follow(ctx context.Context, l *wal.Log, events int, files bool, passed *ato
 		case <-news:
 		case <-ctx.Done():
 			return n, fmt.Errorf("after %d events up to %d of %d: %w", n, next, to, ctx.Err())
-		case <-l.Failed():
-			return n, l.Failure()
+		case <-l.Monitor.Failed():
+			return n, l.Monitor.Failure()
 		}
 	}
 	return n, nil
@@ -78,12 +78,12 @@ func write(ctx context.Context, l *wal.Log, target, events int) error {
 		a, b := object(fmt.Sprint("n", i%20), event.Modified, uint64(2*i+1)), object(fmt.Sprint("n", i%30), event.Added, uint64(2*i+2))
 		a.Resource, b.Resource = fmt.Sprint("r", target), fmt.Sprint("r", target)
 		a.Target, b.Target = fmt.Sprint("target", target), fmt.Sprint("target", target)
-		if err := l.Append(ctx, []event.Event{a, b}); err != nil {
+		if err := l.Writer.Append(ctx, []event.Event{a, b}); err != nil {
 			return err
 		}
-		err := l.Put(record.Mark, a.Target, fmt.Append(nil, i))
+		err := l.Writer.Put(record.Mark, a.Target, fmt.Append(nil, i))
 		if i%50 == 0 {
-			err = errors.Join(err, l.PutLetter(ctx, "sink", []byte("letter")), l.DropLetters(ctx, "sink", uint64(i/50)))
+			err = errors.Join(err, l.Letters.Put(ctx, "sink", []byte("letter")), l.Letters.Drop(ctx, "sink", uint64(i/50)))
 		}
 		if err != nil {
 			return err
@@ -124,25 +124,25 @@ func TestConcurrent(t *testing.T) {
 				return
 			default:
 			}
-			err := l.Compact(keepNothing{slowest}, 50+50*int64(i%2))
+			err := l.Compactor.Compact(keepNothing{slowest}, 50+50*int64(i%2))
 			n := 0
-			err = errors.Join(err, l.EachLast("target1", func(event.Event) { n++ }))
-			lasts, _, _ := l.Lasts(nil)
+			err = errors.Join(err, l.Lasts.Each("target1", func(event.Event) { n++ }))
+			lasts, _, _ := l.Lasts.Places(nil)
 			before := len(lasts)
 			of := object("n1", event.Modified, 1)
 			of.Resource = "r1"
-			_, lastErr := l.LastOf(&of, new(record.Strings))
+			_, lastErr := l.Lasts.Of(&of, new(record.Strings))
 			if errors.Is(lastErr, wal.ErrGone) {
 				lastErr = nil // not written yet
 			}
-			err = errors.Join(err, lastErr, l.Each(&of, func(wal.Entry) error { return nil }))
-			_, _, sinceErr := l.Since(time.Now().Add(-time.Millisecond))
-			if err = errors.Join(err, sinceErr, l.EachLetter(ctx, "sink", func(uint64, []byte) error { return nil })); err != nil || n > before {
+			err = errors.Join(err, lastErr, l.History.Each(&of, func(wal.Entry) error { return nil }))
+			_, _, sinceErr := l.History.Since(time.Now().Add(-time.Millisecond))
+			if err = errors.Join(err, sinceErr, l.Letters.Each(ctx, "sink", func(uint64, []byte) error { return nil })); err != nil || n > before {
 				t.Errorf("compaction and history: %v; %d of %d", err, n, before)
 				cancel()
 				return
 			}
-			l.Stats()
+			l.Writer.Stats()
 		}
 	})
 	all.Wait()
@@ -150,7 +150,7 @@ func TestConcurrent(t *testing.T) {
 	background.Wait()
 	n := 0
 	for target := range 4 {
-		must(t, l.EachLast(fmt.Sprint("target", target), func(event.Event) { n++ }))
+		must(t, l.Lasts.Each(fmt.Sprint("target", target), func(event.Event) { n++ }))
 	}
 	if n != 4*30 {
 		t.Errorf("%d objects", n)
@@ -180,23 +180,23 @@ func TestCloseInTheMiddle(t *testing.T) {
 		all.Go(func() {
 			var err error
 			for err == nil {
-				err = l.Compact(keepNothing{passed.Load}, 100)
+				err = l.Compactor.Compact(keepNothing{passed.Load}, 100)
 			}
 			if !errors.Is(err, wal.ErrClosed) {
 				t.Errorf("compact: %v", err)
 			}
 		})
-		for l.Last() < uint64(50+20*round) {
-			must(t, l.Sync(t.Context()))
+		for l.Keys.Last() < uint64(50+20*round) {
+			must(t, l.Syncer.Sync(t.Context()))
 		}
 		must(t, l.Close(t.Context()))
 		all.Wait()
-		last := l.Last()
+		last := l.Keys.Last()
 		d.PowerLoss()
 		d.Restart()
 		again := open(t, d, func(o *wal.Options) { o.Boot = "other" })
-		if again.Void || again.Last() < last {
-			t.Errorf("void: %t, last %d, was %d", again.Void, again.Last(), last)
+		if again.Void || again.Keys.Last() < last {
+			t.Errorf("void: %t, last %d, was %d", again.Void, again.Keys.Last(), last)
 		}
 		again.Abandon()
 	}
@@ -215,15 +215,15 @@ func TestHangingDisk(t *testing.T) {
 				return nil
 			}))
 			done := make(chan error, 2)
-			go func() { done <- l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
+			go func() { done <- l.Writer.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
 			<-hangs
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			if call == "write" {
-				if err := l.Append(ctx, []event.Event{object("b", event.Added, 2)}); !errors.Is(err, context.DeadlineExceeded) {
+				if err := l.Writer.Append(ctx, []event.Event{object("b", event.Added, 2)}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("a second append: %v", err)
 				}
-			} else if err := l.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			} else if err := l.Syncer.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("sync: %v", err)
 			}
 			close(hang)
@@ -243,31 +243,31 @@ func TestFull(t *testing.T) {
 	l := open(t, d, nil)
 	d.Set(disktest.Faults{Size: 1})
 	done := make(chan error, 1)
-	go func() { done <- l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
+	go func() { done <- l.Writer.Append(t.Context(), []event.Event{object("a", event.Added, 1)}) }()
 	waits := func(blocked int) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); l.Stats().Blocked != blocked; {
+		for deadline := time.Now().Add(time.Minute); l.Writer.Stats().Blocked != blocked; {
 			if time.Now().After(deadline) {
-				t.Fatalf("%+v", l.Stats())
+				t.Fatalf("%+v", l.Writer.Stats())
 			}
 			<-time.After(time.Millisecond)
 		}
 	}
 	waits(1)
-	if l.Last() != 0 || l.Put(record.Mark, "m", nil) == nil {
+	if l.Keys.Last() != 0 || l.Writer.Put(record.Mark, "m", nil) == nil {
 		t.Error("a full disk took a record")
 	}
 	d.Set(disktest.Faults{})
-	if err := <-done; err != nil || l.Last() != 1 {
-		t.Error(l.Last(), err)
+	if err := <-done; err != nil || l.Keys.Last() != 1 {
+		t.Error(l.Keys.Last(), err)
 	}
-	l.SetLimit(1)
-	go func() { done <- l.Append(t.Context(), []event.Event{object("b", event.Added, 2)}) }()
+	l.Writer.SetLimit(1)
+	go func() { done <- l.Writer.Append(t.Context(), []event.Event{object("b", event.Added, 2)}) }()
 	waits(1)
-	must(t, l.Put(record.Mark, "m", nil))
-	l.SetLimit(1 << 20)
-	if err := <-done; err != nil || l.Last() != 2 {
-		t.Error(l.Last(), err)
+	must(t, l.Writer.Put(record.Mark, "m", nil))
+	l.Writer.SetLimit(1 << 20)
+	if err := <-done; err != nil || l.Keys.Last() != 2 {
+		t.Error(l.Keys.Last(), err)
 	}
 	waits(0)
 	l.Abandon()
@@ -282,13 +282,13 @@ func TestSyncOnAFullDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
-		if err := l.Append(ctx, []event.Event{object("a", event.Added, 1)}); err != nil {
-			if !errors.Is(err, l.Failure()) || l.Failure() == nil {
-				t.Errorf("Append: %v; the log has failed with %v", err, l.Failure())
+		if err := l.Writer.Append(ctx, []event.Event{object("a", event.Added, 1)}); err != nil {
+			if !errors.Is(err, l.Monitor.Failure()) || l.Monitor.Failure() == nil {
+				t.Errorf("Append: %v; the log has failed with %v", err, l.Monitor.Failure())
 			}
 			return
 		}
 		<-time.After(time.Millisecond)
 	}
-	t.Errorf("Append goes on: %v", l.Failure())
+	t.Errorf("Append goes on: %v", l.Monitor.Failure())
 }

@@ -34,22 +34,22 @@ func smallLog(t *testing.T, clean bool) *disktest.Disk {
 	l, err := wal.Open(d, smallOptions())
 	for i := range 16 {
 		if err == nil {
-			err = l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%5), event.Added, uint64(i+1))})
+			err = l.Writer.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%5), event.Added, uint64(i+1))})
 		}
 		if err == nil && i%3 == 0 {
-			err = l.Put(record.Mark, fmt.Sprint("target", i%2), fmt.Appendf(nil, "mark%d", i))
+			err = l.Writer.Put(record.Mark, fmt.Sprint("target", i%2), fmt.Appendf(nil, "mark%d", i))
 		}
 		if err == nil && i%4 == 0 {
-			err = l.PutLetter(t.Context(), "sink", fmt.Appendf(nil, "letter%d", i))
+			err = l.Letters.Put(t.Context(), "sink", fmt.Appendf(nil, "letter%d", i))
 		}
 		if err == nil && i == 9 {
-			err = errors.Join(l.Sync(t.Context()), l.DropLetters(t.Context(), "sink", 1))
+			err = errors.Join(l.Syncer.Sync(t.Context()), l.Letters.Drop(t.Context(), "sink", 1))
 		}
 		if err == nil && i == 14 { // one event and one mark are not synced
-			err = l.Sync(t.Context())
+			err = l.Syncer.Sync(t.Context())
 		}
 		if err == nil && i == 9 { // all is sealed but the active segment
-			err = l.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}, 100)
+			err = l.Compactor.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}, 100)
 		}
 	}
 	if clean && err == nil {
@@ -68,24 +68,24 @@ type content map[string]string
 func read(t *testing.T, l *wal.Log) (c content, err error) {
 	t.Helper()
 	c = content{}
-	r := l.NewReader(1)
+	r := l.History.NewReader(1)
 	defer r.Close()
-	entries, err := r.Next(l.Readable(), 1000)
+	entries, err := r.Next(l.Barrier.Readable(), 1000)
 	for _, e := range entries {
 		c[fmt.Sprint("event ", e.Seq)] = fmt.Sprintf("%+v", e.Event)
 	}
-	for _, n := range l.All(record.Mark) {
+	for _, n := range l.Keys.All(record.Mark) {
 		if n.Name != "" {
 			c["mark "+n.Name] = string(n.Value)
 		}
 	}
-	err = errors.Join(err, l.EachLetter(t.Context(), "sink", func(number uint64, text []byte) error {
+	err = errors.Join(err, l.Letters.Each(t.Context(), "sink", func(number uint64, text []byte) error {
 		c[fmt.Sprint("letter ", number)] = string(text)
 		return nil
 	}))
-	return c, errors.Join(err, l.EachLast("core/pods", func(e event.Event) {
+	return c, errors.Join(err, l.Lasts.Each("core/pods", func(e event.Event) {
 		c["last "+e.Name] = e.ID
-		last, lastErr := l.LastOf(&e, new(record.Strings))
+		last, lastErr := l.Lasts.Of(&e, new(record.Strings))
 		if err = errors.Join(err, lastErr); lastErr == nil && last.Event.ID != e.ID {
 			t.Errorf("the last event of %s is %s and %s", e.Name, e.ID, last.Event.ID)
 		}
@@ -180,7 +180,7 @@ func TestIndexDamagedLater(t *testing.T) {
 			must(t, err)
 			d.Flip(name, 8*at+at%8)
 			last := 0
-			err = l.EachLast("core/pods", func(e event.Event) {
+			err = l.Lasts.Each("core/pods", func(e event.Event) {
 				last++
 				if whole["last "+e.Name] != e.ID {
 					t.Errorf("byte %d of %s: the last event of %s is %s, want %s", at, name, e.Name, e.ID, whole["last "+e.Name])
@@ -241,8 +241,8 @@ func TestPowerLossWithoutSyncs(t *testing.T) {
 			if life > 0 && !l.Void {
 				t.Fatalf("seed %d: no loss is declared", seed)
 			}
-			r := l.NewReader(1)
-			entries, err := r.Next(l.Readable(), 1000)
+			r := l.History.NewReader(1)
+			entries, err := r.Next(l.Barrier.Readable(), 1000)
 			r.Close()
 			for _, e := range entries {
 				if seen[e.Seq] != e.Event.ID {
@@ -251,10 +251,10 @@ func TestPowerLossWithoutSyncs(t *testing.T) {
 			}
 			for i := 0; err == nil && i < 5+int(seed%40); i++ {
 				e := object(fmt.Sprint("n", i%5), event.Modified, uint64(1000*life+i))
-				err = l.Append(t.Context(), []event.Event{e})
-				seen[l.Last()] = e.ID
+				err = l.Writer.Append(t.Context(), []event.Event{e})
+				seen[l.Keys.Last()] = e.ID
 				if i%9 == 3 && err == nil {
-					err = errors.Join(l.Sync(t.Context()), l.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 2}, 100))
+					err = errors.Join(l.Syncer.Sync(t.Context()), l.Compactor.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 2}, 100))
 				}
 			}
 			if err != nil && !errors.Is(err, wal.ErrDamaged) {
@@ -327,18 +327,18 @@ func TestDamageKeepsWhatWasSkipped(t *testing.T) {
 	d, o := smallLog(t, true), smallOptions()
 	l, err := wal.Open(d, o)
 	must(t, err)
-	must(t, errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Added, 1)}), l.Sync(t.Context())))
-	first := l.Last() + 1
+	must(t, errors.Join(l.Writer.Append(t.Context(), []event.Event{object("z", event.Added, 1)}), l.Syncer.Sync(t.Context())))
+	first := l.Keys.Last() + 1
 	l.Abandon()
 	o.Boot = "another boot"
 	l, err = wal.Open(d, o)
 	must(t, err)
-	skipped := l.Skipped(first, l.Last())
+	skipped := l.Skipped(first, l.Keys.Last())
 	if skipped == 0 {
 		t.Fatal("a start after a crash of the machine skips nothing")
 	}
-	last := l.Last()
-	must(t, errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Modified, 2)}), l.Close(t.Context())))
+	last := l.Keys.Last()
+	must(t, errors.Join(l.Writer.Append(t.Context(), []event.Event{object("z", event.Modified, 2)}), l.Close(t.Context())))
 	must(t, d.Remove(slices.Min(segments(t, d))))
 	l, err = wal.Open(d, o)
 	must(t, err)

@@ -26,25 +26,25 @@ func TestForget(t *testing.T) {
 	copy(objects, events)
 	of := events[forgotten]
 	of.Target = "core/pods@ns" // the object is not of that target
-	must(t, errors.Join(l.Append(t.Context(), events), l.Forget(t.Context(), append(objects, of))))
+	must(t, errors.Join(l.Writer.Append(t.Context(), events), l.Writer.Forget(t.Context(), append(objects, of))))
 	check := func(l *wal.Log, events int) {
 		t.Helper()
 		n := 0
-		err := l.EachLast("core/pods", func(e event.Event) {
+		err := l.Lasts.Each("core/pods", func(e event.Event) {
 			if n++; e.ResourceVersion <= forgotten {
 				t.Errorf("%s is not forgotten", e.Name)
 			}
 		})
-		lasts, _, _ := l.Lasts(nil)
+		lasts, _, _ := l.Lasts.Places(nil)
 		if err != nil || n != all-forgotten || len(lasts) != n {
 			t.Errorf("%d and %d last events, %v", n, len(lasts), err)
 		}
-		if _, err := l.LastOf(&objects[7], new(record.Strings)); !errors.Is(err, wal.ErrGone) {
+		if _, err := l.Lasts.Of(&objects[7], new(record.Strings)); !errors.Is(err, wal.ErrGone) {
 			t.Errorf("the last event of a forgotten object: %v", err)
 		}
-		r := l.NewReader(1)
+		r := l.History.NewReader(1)
 		defer r.Close()
-		if read, err := r.Next(l.Last(), 1000); err != nil || len(read) != events || read[len(read)-1].Seq != all {
+		if read, err := r.Next(l.Keys.Last(), 1000); err != nil || len(read) != events || read[len(read)-1].Seq != all {
 			t.Errorf("%d events to read, want %d, %v", len(read), events, err)
 		}
 	}
@@ -55,8 +55,8 @@ func TestForget(t *testing.T) {
 		check(l, all)
 	}
 	records := func() (n int) {
-		target := l.Target("core/pods")
-		err := l.Walk(func(e *segment.Entry, last wal.Last, _ string) {
+		target := l.Keys.Target("core/pods")
+		err := l.History.Walk(func(e *segment.Entry, last wal.Last, _ string) {
 			if e.Kind != record.Forgotten {
 				return
 			}
@@ -73,7 +73,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("%d records of forgotten objects, want %d", n, forgotten)
 	}
 	for range 2 { // what says that they are forgotten goes after the events
-		must(t, l.Compact(keepNothing{func() uint64 { return math.MaxUint64 }}, 100))
+		must(t, l.Compactor.Compact(keepNothing{func() uint64 { return math.MaxUint64 }}, 100))
 		check(l, all-forgotten)
 	}
 	if n := records(); n != 0 {

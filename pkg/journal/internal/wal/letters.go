@@ -9,6 +9,9 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/segment"
 )
 
+// boxes have the dead letters of each sink, by name. They are part of [Keys].
+type boxes map[string]*box
+
 // box has the dead letters of one sink. The table has their places.
 type box struct {
 	numbers []uint32 // in order
@@ -16,36 +19,37 @@ type box struct {
 	bytes   int64
 }
 
-func (l *Log) box(name string) *box {
-	b := l.letters[name]
+func (all boxes) of(name string) *box {
+	b := all[name]
 	if b == nil {
 		b = &box{}
-		l.letters[name] = b
+		all[name] = b
 	}
 	return b
 }
 
-// applyLetter updates a box by a letter, or by the end of one, before the table has that.
-func (l *Log) applyLetter(kind record.Kind, name string, number uint32, key record.Hash, size uint32) {
-	b := l.box(name)
+func (b *box) add(number, size uint32) {
 	b.last = max(b.last, number)
-	i, found := slices.BinarySearch(b.numbers, number)
-	switch {
-	case kind == record.Letter && !found:
+	if i, found := slices.BinarySearch(b.numbers, number); !found {
 		b.numbers = slices.Insert(b.numbers, i, number)
 		b.bytes += int64(size)
-	case kind == record.LetterDropped && found:
-		b.numbers = slices.Delete(b.numbers, i, i+1)
-		b.bytes -= int64(l.table.get(key).Size)
 	}
 }
 
-// newestLetter reports whether a record is the end of the newest letter of a sink: while it stays, no other letter has
+func (b *box) drop(number, size uint32) {
+	b.last = max(b.last, number)
+	if i, found := slices.BinarySearch(b.numbers, number); found {
+		b.numbers = slices.Delete(b.numbers, i, i+1)
+		b.bytes -= int64(size)
+	}
+}
+
+// newest reports whether a record is the end of the newest letter of a sink: while it stays, no other letter has
 // its number.
-func (l *Log) newestLetter(e *segment.Entry) bool {
+func (all boxes) newest(e *segment.Entry, h *record.Hasher) bool {
 	if e.Kind == record.LetterDropped {
-		for name, b := range l.letters {
-			if b.last == e.Count && l.hasher.Letter(name, b.last) == e.Key {
+		for name, b := range all {
+			if b.last == e.Count && h.Letter(name, b.last) == e.Key {
 				return true
 			}
 		}
@@ -53,33 +57,42 @@ func (l *Log) newestLetter(e *segment.Entry) bool {
 	return false
 }
 
-// PutLetter appends a dead letter, and returns when it is durable.
-func (l *Log) PutLetter(ctx context.Context, name string, text []byte) error {
-	l.mu.Lock()
-	err := l.put(record.Letter, name, nil, text, l.box(name).last+1)
-	l.mu.Unlock()
+// Letters appends and reads the dead letters of sinks.
+type Letters struct {
+	monitor  *Monitor
+	segments *segments
+	keys     *Keys
+	writer   *Writer
+	syncer   *Syncer
+}
+
+// Put appends a dead letter, and returns when it is durable.
+func (l *Letters) Put(ctx context.Context, name string, text []byte) error {
+	l.monitor.mu.Lock()
+	err := l.writer.put(record.Letter, name, nil, text, l.keys.letters.of(name).last+1)
+	l.monitor.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return l.Sync(ctx)
+	return l.syncer.Sync(ctx)
 }
 
-// LetterBytes is the size of the dead letters of all sinks.
-func (l *Log) LetterBytes() (bytes int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, b := range l.letters {
+// Bytes is the size of the dead letters of all sinks.
+func (l *Letters) Bytes() (bytes int64) {
+	l.monitor.mu.Lock()
+	defer l.monitor.mu.Unlock()
+	for _, b := range l.keys.letters {
 		bytes += b.bytes
 	}
 	return bytes
 }
 
-// Letters counts the dead letters of each sink that has any.
-func (l *Log) Letters() map[string]uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// Counts counts the dead letters of each sink that has any.
+func (l *Letters) Counts() map[string]uint64 {
+	l.monitor.mu.Lock()
+	defer l.monitor.mu.Unlock()
 	all := map[string]uint64{}
-	for name, b := range l.letters {
+	for name, b := range l.keys.letters {
 		if n := len(b.numbers); n > 0 {
 			all[name] = uint64(n)
 		}
@@ -87,11 +100,11 @@ func (l *Log) Letters() map[string]uint64 {
 	return all
 }
 
-// EachLetter calls take with the dead letters of a sink, oldest first, until that returns an error,
+// Each calls take with the dead letters of a sink, oldest first, until that returns an error,
 // which it returns.
-func (l *Log) EachLetter(ctx context.Context, name string, take func(number uint64, text []byte) error) error {
+func (l *Letters) Each(ctx context.Context, name string, take func(number uint64, text []byte) error) error {
 	for next := uint32(0); ctx.Err() == nil; {
-		number, text, err := l.letterFrom(name, next)
+		number, text, err := l.from(name, next)
 		if err != nil || number == 0 {
 			return err
 		}
@@ -103,42 +116,44 @@ func (l *Log) EachLetter(ctx context.Context, name string, take func(number uint
 	return ctx.Err()
 }
 
-// letterFrom returns the first letter from a number on; number is 0 without one.
-func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, err error) {
-	l.mu.Lock()
-	numbers := l.box(name).numbers
+// from takes the lock, and returns the first letter from a number on; number is 0 without one.
+func (l *Letters) from(name string, from uint32) (number uint32, text []byte, err error) {
+	l.monitor.mu.Lock()
+	numbers := l.keys.letters.of(name).numbers
 	i, _ := slices.BinarySearch(numbers, from)
-	if l.err != nil || i == len(numbers) {
-		defer l.mu.Unlock()
-		return 0, nil, l.err
+	if l.monitor.err != nil || i == len(numbers) {
+		defer l.monitor.mu.Unlock()
+		return 0, nil, l.monitor.err
 	}
 	number = numbers[i]
-	at := l.table.get(l.hasher.Letter(name, number))
-	f := l.numbers[at.Segment]
+	at := l.keys.table.get(l.keys.hasher.Letter(name, number))
+	f := l.segments.numbers[at.Segment]
 	f.held++
-	defer l.release(f)
-	l.mu.Unlock()
+	defer l.segments.release(f)
+	l.monitor.mu.Unlock()
 	var s Source
 	defer s.Close()
-	rec, err := s.record(l, f, at.Offset, at.Size)
+	rec, err := s.record(l.segments, f, at.Offset, at.Size)
 	return number, rec.Data, err
 }
 
-// DropLetters removes dead letters, and returns when that is durable. Unknown numbers are ignored.
-func (l *Log) DropLetters(ctx context.Context, name string, list ...uint64) error {
+// Drop removes dead letters, and returns when that is durable. Unknown numbers are ignored.
+func (l *Letters) Drop(ctx context.Context, name string, list ...uint64) error {
 	for _, number := range list {
-		if err := l.dropLetter(name, number); err != nil {
+		if err := l.drop(name, number); err != nil {
 			return err
 		}
 	}
-	return l.Sync(ctx)
+	return l.syncer.Sync(ctx)
 }
 
-func (l *Log) dropLetter(name string, number uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, found := slices.BinarySearch(l.box(name).numbers, uint32(number)); !found || number > math.MaxUint32 {
-		return l.err
+// drop takes the lock.
+func (l *Letters) drop(name string, number uint64) error {
+	l.monitor.mu.Lock()
+	defer l.monitor.mu.Unlock()
+	numbers := l.keys.letters.of(name).numbers
+	if _, found := slices.BinarySearch(numbers, uint32(number)); !found || number > math.MaxUint32 {
+		return l.monitor.err
 	}
-	return l.put(record.LetterDropped, name, nil, nil, uint32(number))
+	return l.writer.put(record.LetterDropped, name, nil, nil, uint32(number))
 }

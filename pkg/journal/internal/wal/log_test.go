@@ -61,9 +61,9 @@ func TestSyncNever(t *testing.T) {
 		return nil
 	}})
 	for i := range 1000 {
-		must(t, l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}))
+		must(t, l.Writer.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}))
 	}
-	must(t, errors.Join(l.Sync(t.Context()), l.Close(t.Context())))
+	must(t, errors.Join(l.Syncer.Sync(t.Context()), l.Close(t.Context())))
 	if names, err := d.Names(); err != nil || len(names) < 10 {
 		t.Errorf("%d files, %v", len(names), err)
 	}

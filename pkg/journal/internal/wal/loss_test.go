@@ -18,7 +18,7 @@ func TestCutOfWhatWasSynced(t *testing.T) {
 	base := disktest.New(1)
 	l, err := wal.Open(base, options())
 	must(t, err)
-	must(t, errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Sync(t.Context())))
+	must(t, errors.Join(l.Writer.Append(t.Context(), []event.Event{object("a", event.Added, 1), object("b", event.Added, 2)}), l.Syncer.Sync(t.Context())))
 	l.Abandon()
 	const name = "00000001.00000000.log"
 	for cut := range len(base.Content(name)) {
@@ -47,12 +47,12 @@ func TestDamageIsRemembered(t *testing.T) {
 		l, err := wal.Open(d, smallOptions())
 		must(t, err)
 		if start == 0 {
-			damage = l.Last()
+			damage = l.Keys.Last()
 		}
-		if l.Damage() != damage || l.Void != (start == 0) {
-			t.Errorf("start %d: damage up to %d, want %d; void: %t", start, l.Damage(), damage, l.Void)
+		if l.Damage != damage || l.Void != (start == 0) {
+			t.Errorf("start %d: damage up to %d, want %d; void: %t", start, l.Damage, damage, l.Void)
 		}
-		must(t, l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(start+1))}))
+		must(t, l.Writer.Append(t.Context(), []event.Event{object("z", event.Added, uint64(start+1))}))
 		must(t, l.Close(t.Context()))
 	}
 }
@@ -75,10 +75,10 @@ func TestLossIsDeclaredOnce(t *testing.T) {
 			t.Errorf("start %d: void: %t", start, l.Void)
 		}
 		for i := range 10 {
-			err = errors.Join(err, l.Append(t.Context(), []event.Event{object("z", event.Added, uint64(i+1))}))
+			err = errors.Join(err, l.Writer.Append(t.Context(), []event.Event{object("z", event.Added, uint64(i+1))}))
 		}
 		p := &policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}
-		must(t, errors.Join(err, l.Sync(t.Context()), l.Compact(p, 100), l.Close(t.Context())))
+		must(t, errors.Join(err, l.Syncer.Sync(t.Context()), l.Compactor.Compact(p, 100), l.Close(t.Context())))
 	}
 }
 
@@ -111,8 +111,8 @@ func TestLossIsDeclaredThroughCrashes(t *testing.T) {
 					l, err = wal.Open(d, smallOptions())
 				}
 				must(t, err)
-				valid := func(n wal.Named) bool { return n.Seq >= l.Damage() }
-				if !l.Void && (l.Damage() == 0 || slices.ContainsFunc(l.All(record.Mark), valid)) {
+				valid := func(n wal.Named) bool { return n.Seq >= l.Damage }
+				if !l.Void && (l.Damage == 0 || slices.ContainsFunc(l.Keys.All(record.Mark), valid)) {
 					t.Errorf("interrupted at call %d: no loss is declared", calls)
 				}
 				l.Abandon()
@@ -134,22 +134,22 @@ func TestLastBeforeDamage(t *testing.T) {
 		var err error
 		for i := range objects {
 			e := object(fmt.Sprint("n", i), event.Modified, uint64(objects*round+i+1))
-			err = errors.Join(err, l.Append(t.Context(), []event.Event{e}))
+			err = errors.Join(err, l.Writer.Append(t.Context(), []event.Event{e}))
 		}
-		must(t, errors.Join(err, l.Put(record.Cursor, "sink", fmt.Append(nil, round)), l.Sync(t.Context())))
+		must(t, errors.Join(err, l.Writer.Put(record.Cursor, "sink", fmt.Append(nil, round)), l.Syncer.Sync(t.Context())))
 	}
 	const newest = "00000003.00000000"
 	must(t, errors.Join(l.Close(t.Context()), d.Remove(newest+".idx")))
 	d.Cut(newest+".log", len(d.Content(newest+".log"))-200)
 	for start := range 2 {
 		l = open(t, d, nil)
-		lasts, _, _ := l.Lasts(nil)
+		lasts, _, _ := l.Lasts.Places(nil)
 		restored := 0
-		err := l.EachLast("core/pods", func(event.Event) { restored++ })
+		err := l.Lasts.Each("core/pods", func(event.Event) { restored++ })
 		if err != nil || l.Void != (start == 0) || len(lasts) != objects || restored != objects {
 			t.Errorf("start %d: void: %t; %d last events, and %d of the target, want %d; %v", start, l.Void, len(lasts), restored, objects, err)
 		}
-		if c, _ := l.Get(record.Cursor, "sink"); string(c.Value) != "2" {
+		if c, _ := l.Keys.Get(record.Cursor, "sink"); string(c.Value) != "2" {
 			t.Errorf("start %d: the sink has %q", start, c.Value)
 		}
 		l.Abandon()
@@ -163,7 +163,7 @@ func TestCopyBehindALoss(t *testing.T) {
 	d.Flip(slices.Max(segments(t, d)), 8*20)
 	l, err := wal.Open(d, smallOptions())
 	if err == nil {
-		err = errors.Join(l.Append(t.Context(), []event.Event{object("z", event.Added, 100)}), l.Sync(t.Context()))
+		err = errors.Join(l.Writer.Append(t.Context(), []event.Event{object("z", event.Added, 100)}), l.Syncer.Sync(t.Context()))
 	}
 	if err != nil || !l.Void {
 		t.Fatalf("void: %t, %v", l.Void, err)
@@ -175,8 +175,8 @@ func TestCopyBehindALoss(t *testing.T) {
 		o.Copied = start == 0
 		l, err := wal.Open(d, o)
 		must(t, err)
-		if z := object("z", event.Added, 100); l.Void || !l.Has(&z) {
-			t.Errorf("start %d: void: %t; has the last event: %t", start, l.Void, l.Has(&z))
+		if z := object("z", event.Added, 100); l.Void || !l.Keys.Has(&z) {
+			t.Errorf("start %d: void: %t; has the last event: %t", start, l.Void, l.Keys.Has(&z))
 		}
 		l.Abandon()
 	}
@@ -189,13 +189,13 @@ func TestLossAfterAFailedSync(t *testing.T) {
 	l := open(t, d, nil)
 	d.Set(disktest.Faults{SyncFails: func(name string) bool { return strings.HasSuffix(name, ".log") }})
 	appendHard(t, l, "a")
-	<-l.Failed()
+	<-l.Monitor.Failed()
 	l.Abandon()
 	d.Set(disktest.Faults{})
 	a := object("a", event.Added, 1)
 	for start := range 2 {
 		l = open(t, d, func(o *wal.Options) { o.Stale = start == 0 })
-		if _, err := l.LastOf(&a, new(record.Strings)); err != nil {
+		if _, err := l.Lasts.Of(&a, new(record.Strings)); err != nil {
 			t.Errorf("start %d: the event that readers had: %v", start, err)
 		}
 		l.Abandon()
@@ -211,7 +211,7 @@ func TestNewestStartIsMissing(t *testing.T) {
 	open(t, base, nil).Abandon()
 	note := base.Content("synced")
 	l := open(t, base, nil)
-	err := errors.Join(l.Append(t.Context(), []event.Event{object("a", event.Added, 1)}), l.Sync(t.Context()))
+	err := errors.Join(l.Writer.Append(t.Context(), []event.Event{object("a", event.Added, 1)}), l.Syncer.Sync(t.Context()))
 	l.Abandon()
 	must(t, errors.Join(err, base.Remove("00000002.00000000.log"), base.Remove("synced")))
 	f, err := base.Create("synced")
@@ -229,7 +229,7 @@ func TestNewestStartIsMissing(t *testing.T) {
 			l, err = wal.Open(d, options())
 		}
 		must(t, err)
-		if !l.Void && l.Damage() == 0 {
+		if !l.Void && l.Damage == 0 {
 			t.Errorf("interrupted at call %d: no loss is declared", calls)
 		}
 		l.Abandon()

@@ -188,16 +188,16 @@ func (m *model) step() error {
 	case n < 13:
 		kind := []record.Kind{record.Mark, record.Cursor, record.Binding}[m.rand.IntN(3)]
 		i := item{kind: kind, name: fmt.Sprint("name", m.rand.IntN(3)), value: m.unique()}
-		return m.put(i, func() error { return m.log.Put(i.kind, i.name, []byte(i.value)) }, false)
+		return m.put(i, func() error { return m.log.Writer.Put(i.kind, i.name, []byte(i.value)) }, false)
 	case n < 14:
 		i := item{kind: record.Letter, name: fmt.Sprint("sink", m.rand.IntN(2)), value: m.unique()}
-		return m.put(i, func() error { return m.log.PutLetter(m.t.Context(), i.name, []byte(i.value)) }, true)
+		return m.put(i, func() error { return m.log.Letters.Put(m.t.Context(), i.name, []byte(i.value)) }, true)
 	case n < 15 && m.rand.IntN(2) == 0:
 		return m.drop()
 	case n < 15:
 		return m.forget()
 	case n < 16:
-		err := m.log.Sync(m.t.Context())
+		err := m.log.Syncer.Sync(m.t.Context())
 		m.note("sync: %v", err)
 		if err == nil {
 			m.durable = len(m.items)
@@ -232,7 +232,7 @@ func (m *model) drop() error {
 	name := fmt.Sprint("sink", m.rand.IntN(2))
 	var list []uint64
 	before := len(m.items)
-	err := m.log.EachLetter(m.t.Context(), name, func(number uint64, text []byte) error {
+	err := m.log.Letters.Each(m.t.Context(), name, func(number uint64, text []byte) error {
 		if m.rand.IntN(2) == 0 {
 			list, m.items = append(list, number), append(m.items, item{kind: record.LetterDropped, name: name, value: string(text)})
 		}
@@ -242,7 +242,7 @@ func (m *model) drop() error {
 		m.cut(before)
 		return err
 	}
-	err = m.log.DropLetters(m.t.Context(), name, list...)
+	err = m.log.Letters.Drop(m.t.Context(), name, list...)
 	m.note("drop %v of %s: %v", list, name, err)
 	if err == nil {
 		m.acked, m.durable = len(m.items), len(m.items)
@@ -257,7 +257,7 @@ func (m *model) forget() error {
 		of := m.object(m.rand.IntN(2), m.rand.IntN(8))
 		objects, m.items = append(objects, of), append(m.items, item{kind: record.Forgotten, of: of})
 	}
-	err := m.log.Forget(m.t.Context(), objects)
+	err := m.log.Writer.Forget(m.t.Context(), objects)
 	m.note("forget %d: %v", len(objects), err)
 	if err == nil {
 		m.acked = len(m.items)
@@ -274,7 +274,7 @@ func (m *model) object(target, number int) event.Event {
 
 func (m *model) append() error {
 	var events []event.Event
-	next := m.log.Last() + 1
+	next := m.log.Keys.Last() + 1
 	before := len(m.items)
 	for i := range 1 + m.rand.IntN(4) {
 		e := m.event()
@@ -303,7 +303,7 @@ func (m *model) append() error {
 			m.disk.Set(disktest.Faults{Size: used + uint64(m.rand.IntN(600))})
 		}
 	}
-	err := m.log.Append(ctx, events)
+	err := m.log.Writer.Append(ctx, events)
 	m.note("append %d at %d: %v", len(events), next, err)
 	for i := range events {
 		clear(events[i].Data) // the log must have copied it
@@ -312,7 +312,7 @@ func (m *model) append() error {
 		m.disk.Set(disktest.Faults{})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		left := before + int(m.log.Last()+1-next)
+		left := before + int(m.log.Keys.Last()+1-next)
 		for _, i := range m.items[left:] {
 			delete(m.seen, i.seq)
 		}
@@ -354,15 +354,15 @@ func hard(e *event.Event) bool { return e.Op == event.Added || e.Op == event.Beg
 
 // read reads what is readable, from the tail or from files.
 func (m *model) read() error {
-	to := m.log.Readable()
-	reader := m.log.NewReader(m.next)
+	to := m.log.Barrier.Readable()
+	reader := m.log.History.NewReader(m.next)
 	defer reader.Close()
 	for m.next <= to {
-		entries, behind := m.log.Tail(m.next, m.log.Last(), 1+m.rand.IntN(5))
+		entries, behind := m.log.Tail.Read(m.next, m.log.Keys.Last(), 1+m.rand.IntN(5))
 		if behind || len(entries) > 0 && m.rand.IntN(3) == 0 {
 			var err error
 			reader.Close()
-			reader = m.log.NewReader(m.next)
+			reader = m.log.History.NewReader(m.next)
 			if entries, err = reader.Next(to, 1+m.rand.IntN(5)); err != nil {
 				return err
 			}

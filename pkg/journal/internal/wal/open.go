@@ -1,9 +1,6 @@
 package wal
 
 import (
-	"cmp"
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,51 +39,34 @@ type start struct {
 // Open recovers the log in a directory, or begins one. The caller owns the directory, which must
 // be of this log alone.
 func Open(d disk.Dir, o Options) (*Log, error) {
-	l := newLog(d, o)
-	err := l.recover(false)
+	r := recovery{options: o, store: &store{dir: d, mode: o.Sync, starting: true}}
+	err := r.run(false)
 	if errors.Is(err, ErrDamaged) { // now all records are read
-		l = newLog(d, o)
-		err = l.recover(true)
+		r = recovery{options: o, store: &store{dir: d, mode: o.Sync, starting: true}}
+		err = r.run(true)
 	}
 	if err == nil {
-		err = l.syncAndSeal() // the start record, which declares the damage
-	}
-	for _, f := range l.cut {
-		if err == nil {
-			err = unlessFull(l.writeAgain(f))
-		}
-	}
-	for _, name := range l.broken {
-		if err == nil {
-			err = errors.Join(disk.Remove(l.dir, name.Log()), disk.Remove(l.dir, name.Index()))
-		}
-	}
-	if err == nil {
-		err = l.dir.Sync() // the name of what says what is synced
+		err = r.declare()
 	}
 	if err != nil {
-		l.closeFiles()
+		if r.log != nil {
+			r.log.Syncer.closeFiles()
+		}
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop = stop
-	go l.keepSynced(ctx)
-	return l, nil
+	r.log.Syncer.begin()
+	return r.log, nil
 }
-
-// starting reports whether [Open] has yet to return: the record of this start may not be durable.
-func (l *Log) starting() bool { return l.stop == nil }
 
 // Read loads the log in a directory as it is, and changes nothing there. Nothing may be appended to it, and
 // there is nothing to close.
 func Read(d disk.Dir) (*Log, error) {
-	l := newLog(readOnly{d}, Options{})
-	all, err := l.find(false)
-	if err != nil {
-		return nil, err
+	r := recovery{store: &store{dir: readOnly{d}}}
+	left, _, err := r.find(false)
+	if err == nil {
+		err = r.load(left)
 	}
-	all, _ = l.findEnd(all)
-	return l, l.loadAll(all)
+	return r.log, err
 }
 
 // readOnly is a directory of a log that is only read: what it does not need stays.
@@ -94,77 +74,119 @@ type readOnly struct{ disk.Dir }
 
 func (readOnly) Remove(string) error { return nil }
 
-// recover loads what is valid, and begins a segment with a start record. The error is [ErrDamaged] if all records must
+// recovery makes a log of the files in a directory.
+type recovery struct {
+	options Options
+	store   *store
+	log     *Log
+	checked uint32         // see start
+	broken  []segment.Name // segments of which nothing counts, to be removed when that is declared
+	cut     []*file        // those of which the end does not count, to be written again then
+}
+
+// find returns the segments that count, and makes an empty log of their name.
+func (r *recovery) find(verify bool) (left []*found, end ending, err error) {
+	s := survey{dir: r.store.dir}
+	all, err := s.find(verify)
+	if err != nil {
+		return nil, end, err
+	}
+	left, end = s.findEnd(all)
+	r.log, r.broken = newLog(r.store, s.id, s.secret, r.options), end.broken
+	return left, end, nil
+}
+
+// run loads what is valid, and begins a segment with a start record. The error is [ErrDamaged] if all records must
 // be read before, as some are missing. Damaged segments stay as they are until the start record is durable: if the
 // process ends before, the next one finds the damage again.
-func (l *Log) recover(verify bool) error {
-	all, err := l.find(verify)
+func (r *recovery) run(verify bool) error {
+	left, end, err := r.find(verify)
+	if err == nil {
+		err = r.load(left)
+	}
 	if err != nil {
 		return err
 	}
-	left, end := l.findEnd(all)
-	if err := l.loadAll(left); err != nil {
-		return err
-	}
-	before, clean := l.lastStart()
-	damaged := verify || end.damaged || end.hole > before.Checked || l.options.Stale
+	before, clean := r.lastStart()
+	damaged := verify || end.damaged || end.hole > before.Checked || r.options.Stale
 	clean = clean && !damaged
 	// The first start may have been interrupted before it had synced anything.
 	isNew := len(left) == 0 && !end.odd && !damaged && (len(end.gone) == 0 || end.gone[0].Number == 1)
-	l.Void = damaged || !isNew && l.mayLack(&before, clean, end.odd)
+	void := damaged || !isNew && r.mayLack(&before, clean, end.odd)
 	switch {
-	case l.Void && !verify:
+	case void && !verify:
 		return ErrDamaged
-	case l.Void: // what is behind the end says so, too
+	case void: // what is behind the end says so, too
 		for _, f := range end.gone {
-			l.broken = append(l.broken, f.Name)
+			r.broken = append(r.broken, f.Name)
 		}
 		if n := len(left); n > 0 {
 			left[n-1].damaged = true
 		}
 		end.gone = nil
 	}
-	if err := l.cutEnd(left, end.gone); err != nil {
+	if err := r.cutEnd(left, end.gone); err != nil {
 		return err
 	}
-	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
-	if l.Void || !isNew && !clean {
-		l.skip()
+	l := r.log
+	l.Void, l.skips = void, before.Skips[max(0, len(before.Skips)-mostSkips):]
+	if void || !isNew && !clean {
+		r.skip()
 	}
-	if l.damage, l.checked = before.Damage, before.Checked; l.Void {
-		l.damage = l.last
+	if l.Damage, r.checked = before.Damage, before.Checked; void {
+		l.Damage = l.Keys.last
 	}
-	return l.start()
+	return r.start()
+}
+
+// declare makes the start record durable, and then removes what that says to be lost.
+func (r *recovery) declare() error {
+	if err := r.log.Syncer.syncAndSeal(); err != nil {
+		return err
+	}
+	for _, f := range r.cut {
+		if err := r.writeAgain(f); unlessFull(err) != nil {
+			return err
+		}
+	}
+	for _, name := range r.broken {
+		if err := errors.Join(disk.Remove(r.store.dir, name.Log()), disk.Remove(r.store.dir, name.Index())); err != nil {
+			return err
+		}
+	}
+	return r.store.dir.Sync() // the name of what says what is synced
 }
 
 // skip leaves out the sequences that an earlier process may have used.
-func (l *Log) skip() {
-	to := l.last + skipUnclean
+func (r *recovery) skip() {
+	l := r.log
+	to := l.Keys.last + skipUnclean
 	if l.Void {
-		to = max(l.last+skipStale, uint64(time.Now().UnixMicro()))
+		to = max(l.Keys.last+skipStale, uint64(time.Now().UnixMicro()))
 	}
-	l.skips = append(l.skips, Skip{From: l.last + 1, To: to})
-	l.last = to
+	l.skips = append(l.skips, Skip{From: l.Keys.last + 1, To: to})
+	l.Keys.last = to
 }
 
 // mayLack decides whether the end of the log says that synced records are missing. A power loss takes others,
 // and explains an odd end; without syncs it may have taken what sinks have.
-func (l *Log) mayLack(before *start, clean, odd bool) bool {
-	switch samePower := before.Boot == l.options.Boot; {
+func (r *recovery) mayLack(before *start, clean, odd bool) bool {
+	switch samePower := before.Boot == r.options.Boot; {
 	case before.Boot == "": // the start record is missing
 		return true
 	case before.Unsynced:
-		return odd || l.options.Copied || !clean && !samePower
+		return odd || r.options.Copied || !clean && !samePower
 	default:
-		return odd && (samePower || l.options.Copied)
+		return odd && (samePower || r.options.Copied)
 	}
 }
 
 // cutEnd removes segments behind the end of the log, the newest first, so that a crash leaves no hole. Then it
 // writes those again that may not be synced: bytes that a failed sync left in memory only are not relied on.
-func (l *Log) cutEnd(left, gone []*found) error {
+func (r *recovery) cutEnd(left, gone []*found) error {
+	d := r.store.dir
 	for _, f := range slices.Backward(gone) {
-		if err := errors.Join(disk.Remove(l.dir, f.Log()), disk.Remove(l.dir, f.Index()), l.dir.Sync()); err != nil {
+		if err := errors.Join(disk.Remove(d, f.Log()), disk.Remove(d, f.Index()), d.Sync()); err != nil {
 			return err
 		}
 	}
@@ -173,8 +195,8 @@ func (l *Log) cutEnd(left, gone []*found) error {
 			continue
 		}
 		if f.damaged {
-			l.cut = append(l.cut, f.file)
-		} else if err := l.writeAgain(f.file); err != nil {
+			r.cut = append(r.cut, f.file)
+		} else if err := r.writeAgain(f.file); err != nil {
 			return err
 		}
 	}
@@ -182,10 +204,10 @@ func (l *Log) cutEnd(left, gone []*found) error {
 }
 
 // writeAgain makes what counts of a segment durable.
-func (l *Log) writeAgain(f *file) error {
-	bytes, err := disk.Read(l.dir, f.Log(), 0, int(f.size))
+func (r *recovery) writeAgain(f *file) error {
+	bytes, err := disk.Read(r.store.dir, f.Log(), 0, int(f.size))
 	if err == nil {
-		err = errors.Join(disk.Write(l.dir, f.Log(), bytes, true), l.dir.Sync())
+		err = errors.Join(disk.Write(r.store.dir, f.Log(), bytes, true), r.store.dir.Sync())
 	}
 	if err != nil {
 		return fmt.Errorf("recover %s: %w", f.Log(), err)
@@ -193,22 +215,22 @@ func (l *Log) writeAgain(f *file) error {
 	return nil
 }
 
-func (l *Log) loadAll(all []*found) error {
+// load makes segments part of the log, and applies their records.
+func (r *recovery) load(all []*found) error {
 	for _, f := range all {
-		if err := l.load(f); err != nil {
+		if err := r.loadOne(f); err != nil {
 			return fmt.Errorf("load %s: %w", f.Log(), err)
 		}
 	}
 	return nil
 }
 
-// load makes a segment part of the log, and applies its records.
-func (l *Log) load(f *found) error {
+func (r *recovery) loadOne(f *found) error {
 	index, targets, named := f.index, f.targets, f.named
 	if index == nil {
 		var bytes []byte
 		var err error
-		if index, bytes, err = l.readIndex(f.file); err == nil {
+		if index, bytes, err = r.log.segments.readIndex(f.file); err == nil {
 			targets, named, err = contents(index, bytes)
 		}
 		if err != nil {
@@ -218,14 +240,15 @@ func (l *Log) load(f *found) error {
 			named[f.begunAt] = f.begun // what was skipped
 		}
 	}
-	l.last = max(l.last, f.First-1)
+	keys := r.log.Keys
+	keys.last = max(keys.last, f.First-1)
 	for i := range index.Entries {
 		e := &index.Entries[i]
 		if e.Kind.Keyed() || named[i] != nil {
-			l.apply(f.file, e, e.Offset, targets[i], named[i])
+			keys.apply(f.file, e, e.Offset, targets[i], named[i])
 		}
 	}
-	l.add(f.file)
+	r.log.segments.add(f.file)
 	return nil
 }
 
@@ -256,74 +279,35 @@ func parseNamed(kind record.Kind, head []byte) (*Named, error) {
 }
 
 // lastStart returns the newest start record, and whether the log ends with a stop.
-func (l *Log) lastStart() (s start, clean bool) {
-	begun := l.named[l.hasher.Record(record.Start, "")]
+func (r *recovery) lastStart() (s start, clean bool) {
+	keys := r.log.Keys
+	begun := keys.named[keys.hasher.Record(record.Start, "")]
 	if begun == nil || json.Unmarshal(begun.Value, &s) != nil {
 		return start{}, false
 	}
-	stop := l.table.get(l.hasher.Record(record.Stop, ""))
-	return s, stop.exists() && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end()
+	stop := keys.table.get(keys.hasher.Record(record.Stop, ""))
+	return s, stop.exists() && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == r.log.segments.end()
 }
 
 // start begins a segment with a start record.
-func (l *Log) start() error {
-	if err := l.create(); err != nil {
+func (r *recovery) start() error {
+	l, least := r.log, uint32(0)
+	for _, name := range r.broken {
+		least = max(least, name.Number+1)
+	}
+	if err := l.segments.create(l.Keys.last+1, least); err != nil {
 		return err
 	}
-	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
+	number := l.segments.active().Number
+	l.Barrier.synced = place{segment: number - 1} // the new file has no durable name
 	if l.Void {
-		l.checked = l.active().Number
+		r.checked = number
 	}
 	value, err := json.Marshal(start{
-		Boot: l.options.Boot, Skips: l.skips, Damage: l.damage, Checked: l.checked, Unsynced: l.options.Sync == SyncNever,
+		Boot: r.options.Boot, Skips: l.skips, Damage: l.Damage, Checked: r.checked, Unsynced: r.options.Sync == SyncNever,
 	})
 	if err != nil {
 		return err
 	}
-	return l.put(record.Start, "", value, nil, 1)
-}
-
-// identify takes the id of the log from the segments. Those whose header is invalid are of the same
-// log.
-func (l *Log) identify(all []*found) error {
-	var first *found
-	for _, f := range all {
-		switch {
-		case f.headless:
-		case first == nil:
-			first, l.id, l.secret = f, f.ID, f.Secret
-		case f.ID != l.id:
-			return fmt.Errorf("%s and %s are of two journals; move the files of one of them away", first.Log(), f.Log())
-		}
-	}
-	if first == nil {
-		for _, id := range [][]byte{l.id[:], l.secret[:]} {
-			if _, err := rand.Read(id); err != nil {
-				return err
-			}
-		}
-	}
-	for _, f := range all {
-		f.ID, f.Secret = l.id, l.secret
-	}
-	l.hasher = record.NewHasher(l.secret)
-	return nil
-}
-
-// dropReplaced removes segments that one of a higher generation covers.
-func (l *Log) dropReplaced(all []*found) (left []*found, err error) {
-	slices.SortFunc(all, func(a, b *found) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(b.Generation, a.Generation))
-	})
-	for _, f := range all {
-		covered := slices.ContainsFunc(left, func(by *found) bool {
-			return by.Generation > f.Generation && f.Number <= by.Through
-		})
-		if !covered {
-			left = append(left, f)
-		} else if err := disk.Remove(l.dir, f.Log()); err != nil {
-			return nil, err
-		}
-	}
-	return left, nil
+	return l.Writer.put(record.Start, "", value, nil, 1)
 }

@@ -8,17 +8,19 @@ import (
 // entrySize is about the memory of an event beside its data, in bytes.
 const entrySize = 768
 
-// tail has the newest events, for readers that keep up. Their sequences follow each other.
-type tail struct {
+// Tail has the newest events, for readers that keep up. Their sequences follow each other. The log's lock guards it.
+type Tail struct {
+	monitor *Monitor
+	barrier *Barrier
 	most    int // bytes
 	entries []Entry
 	first   int // of entries; those before were dropped
 	bytes   int
 }
 
-func (t *tail) add(e Entry) {
+func (t *Tail) add(e Entry) {
 	if n := len(t.entries); n > 0 && t.entries[n-1].Seq+1 != e.Seq {
-		*t = tail{most: t.most}
+		t.entries, t.first, t.bytes = nil, 0, 0
 	}
 	if len(t.entries) == cap(t.entries) && t.first > len(t.entries)/2 {
 		n := copy(t.entries, t.entries[t.first:])
@@ -34,7 +36,7 @@ func (t *tail) add(e Entry) {
 }
 
 // from returns the events from a sequence on, none if the memory begins later. The next add may move them.
-func (t *tail) from(seq uint64) []Entry {
+func (t *Tail) from(seq uint64) []Entry {
 	entries := t.entries[t.first:]
 	if len(entries) == 0 || seq < entries[0].Seq || seq > entries[len(entries)-1].Seq {
 		return nil
@@ -42,16 +44,16 @@ func (t *tail) from(seq uint64) []Entry {
 	return entries[seq-entries[0].Seq:]
 }
 
-// Tail returns copies of at most limit of the newest events between two sequences, as far as they are
+// Read returns copies of at most limit of the newest events between two sequences, as far as they are
 // readable. Behind is true if the memory begins later: events are in files then, if there are any.
-func (l *Log) Tail(next, to uint64, limit int) (entries []Entry, behind bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	end := min(to, l.readable())
+func (t *Tail) Read(next, to uint64, limit int) (entries []Entry, behind bool) {
+	t.monitor.mu.Lock()
+	defer t.monitor.mu.Unlock()
+	end := min(to, t.barrier.readable())
 	if next > end {
 		return nil, false
 	}
-	entries = l.tail.from(next)
+	entries = t.from(next)
 	if entries == nil {
 		return nil, true
 	}
@@ -61,13 +63,13 @@ func (l *Log) Tail(next, to uint64, limit int) (entries []Entry, behind bool) {
 
 // Appended is the time of the append of an event, or of the oldest one in memory if it is older;
 // zero if there is no such event in memory.
-func (l *Log) Appended(seq uint64) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if entries := l.tail.entries[l.tail.first:]; len(entries) > 0 && seq < entries[0].Seq {
+func (t *Tail) Appended(seq uint64) time.Time {
+	t.monitor.mu.Lock()
+	defer t.monitor.mu.Unlock()
+	if entries := t.entries[t.first:]; len(entries) > 0 && seq < entries[0].Seq {
 		return entries[0].Appended
 	}
-	if entries := l.tail.from(seq); entries != nil {
+	if entries := t.from(seq); entries != nil {
 		return entries[0].Appended
 	}
 	return time.Time{}

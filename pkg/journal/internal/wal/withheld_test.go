@@ -27,7 +27,7 @@ func holdSyncs(t *testing.T, d *disktest.Disk) (begun <-chan struct{}, answer ch
 
 func appendHard(t *testing.T, l *wal.Log, name string) {
 	t.Helper()
-	must(t, l.Append(t.Context(), []event.Event{object(name, event.Added, 1)}))
+	must(t, l.Writer.Append(t.Context(), []event.Event{object(name, event.Added, 1)}))
 }
 
 // TestStatesOfAnEmptyLog: a look at the states of a log without events lets nobody read what is not synced.
@@ -36,11 +36,11 @@ func TestStatesOfAnEmptyLog(t *testing.T) {
 	l := open(t, d, nil)
 	defer l.Abandon()
 	begun, answer := holdSyncs(t, d)
-	must(t, l.Put(record.Binding, "", nil))
-	l.Lasts(nil)
+	must(t, l.Writer.Put(record.Binding, "", nil))
+	l.Lasts.Places(nil)
 	appendHard(t, l, "a")
 	<-begun
-	if got := l.Readable(); got != 0 {
+	if got := l.Barrier.Readable(); got != 0 {
 		t.Errorf("before the sync, up to %d is readable", got)
 	}
 	d.Set(disktest.Faults{})
@@ -53,9 +53,9 @@ func TestSlowDiskIsNoSlowFollower(t *testing.T) {
 	l := open(t, d, nil)
 	defer l.Abandon()
 	acknowledge := func() {
-		files, err := l.Files()
+		files, err := l.Shipping.Files()
 		must(t, err)
-		l.Acknowledge("follower", files.Active.Name, files.Active.Size)
+		l.Shipping.Acknowledge("follower", files.Active.Name, files.Active.Size)
 	}
 	begun, answer := holdSyncs(t, d)
 	const patience = 100 * time.Millisecond
@@ -67,11 +67,11 @@ func TestSlowDiskIsNoSlowFollower(t *testing.T) {
 	appendHard(t, l, "c")
 	answer <- struct{}{}
 	<-begun // a is readable
-	if late := l.Following(patience, time.Minute).Late; len(late) > 0 {
+	if late := l.Shipping.Following(patience, time.Minute).Late; len(late) > 0 {
 		t.Errorf("late: %v", late)
 	}
 	<-time.After(2 * patience)
-	if late := l.Following(patience, time.Minute).Late; len(late) == 0 {
+	if late := l.Shipping.Following(patience, time.Minute).Late; len(late) == 0 {
 		t.Error("a follower that holds readers up is not late")
 	}
 	d.Set(disktest.Faults{})

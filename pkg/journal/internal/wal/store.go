@@ -1,0 +1,53 @@
+package wal
+
+import (
+	"sync/atomic"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+)
+
+// store is the directory of a log. It syncs as the log's [Sync] says, and counts the bytes that are written.
+type store struct {
+	dir  disk.Dir
+	mode Sync
+	// starting: [Open] has yet to return, and the record of this start may not be durable.
+	starting bool
+	written  atomic.Uint64
+}
+
+// syncs reports whether anything is synced. With [SyncNever], only the start is, so that no other start uses its
+// sequences.
+func (s *store) syncs() bool { return s.mode != SyncNever || s.starting }
+
+// sync syncs a file or the directory.
+func (s *store) sync(of interface{ Sync() error }) error {
+	if s.syncs() {
+		return of.Sync()
+	}
+	return nil
+}
+
+// writeAt writes all of b or, on a full disk, nothing.
+func (s *store) writeAt(f disk.File, b []byte, at int64) error {
+	n, err := f.WriteAt(b, at)
+	s.written.Add(uint64(n))
+	if disk.IsFull(err) {
+		if cutErr := f.Truncate(at); cutErr != nil {
+			return cutErr
+		}
+	}
+	return err
+}
+
+// write makes or replaces a file.
+func (s *store) write(name string, content []byte) error {
+	s.written.Add(uint64(len(content)))
+	return disk.Write(s.dir, name, content, s.syncs())
+}
+
+func unlessFull(err error) error {
+	if disk.IsFull(err) {
+		return nil
+	}
+	return err
+}

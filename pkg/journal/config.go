@@ -6,22 +6,21 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 // Sync says when the log on disk is durable; see [Config].
-type Sync = wal.Sync
+type Sync string
 
 const (
 	// SyncRows syncs an event before a sink reads it if it makes a row there: a new object, a
 	// replayed event, a control event. Others are synced each second, as the watch repeats them
 	// with the same ids after a power loss. It is the default.
-	SyncRows = wal.SyncRows
+	SyncRows Sync = "rows"
 	// SyncAlways syncs every event before a sink reads it.
-	SyncAlways = wal.SyncAlways
+	SyncAlways Sync = "always"
 	// SyncNever leaves it to the operating system: after a power loss, targets take their first
 	// list again.
-	SyncNever = wal.SyncNever
+	SyncNever Sync = "never"
 )
 
 // Config are the settings of a [Journal]. Dir and Cluster are required; the other zero values are defaults.

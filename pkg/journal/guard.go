@@ -48,7 +48,9 @@ func (j *Journal) State() (ok bool, reason string) {
 func (j *Journal) Hung() bool { return j.waiting() > j.config.patience }
 
 // waiting is for how long the disk has not answered those who ask it each second.
-func (j *Journal) waiting() time.Duration { return max(j.log.Syncer.Elapsed(), j.guard.looking.Elapsed()) }
+func (j *Journal) waiting() time.Duration {
+	return max(j.log.Syncer.Elapsed(), j.guard.looking.Elapsed())
+}
 
 // Removed reports whether the directory was removed or replaced.
 func (j *Journal) Removed() bool { return errors.Is(j.log.Monitor.Failure(), errReplaced) }

@@ -114,7 +114,7 @@ func bootID() string {
 func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	segment, tail := c.segmentBytes()
 	options := wal.Options{
-		SegmentBytes: segment, TailBytes: tail, Sync: c.Sync, Hard: hard, Synced: c.Synced, Boot: boot, Logger: c.Logger,
+		SegmentBytes: segment, TailBytes: tail, Hard: c.hard, Unsynced: c.Sync == SyncNever, Synced: c.Synced, Boot: boot, Logger: c.Logger,
 	}
 	if err := prepareCopy(d, &options); err != nil {
 		return nil, err
@@ -181,7 +181,10 @@ func (j *Journal) keep() {
 // hard reports whether an event makes a row at a destination, or is needed to decide about later
 // ones: a sink may read it when it is on the disk. No watch brings again that an object has left,
 // if its Namespace matches again at the next start.
-func hard(e *event.Event) bool {
+func (c *Config) hard(e *event.Event) bool {
+	if c.Sync != SyncRows {
+		return c.Sync == SyncAlways
+	}
 	switch e.Op {
 	case event.State:
 		return false
@@ -211,7 +214,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(event.Ev
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
 	}
-	if err := j.log.Lasts.Each(target, last); err != nil {
+	if err := j.log.History.EachLast(target, last); err != nil {
 		return Checkpoint{}, err
 	}
 	mark, void := j.mark(target)
@@ -275,7 +278,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 	if err := ctx.Err(); err != nil {
 		return event.Event{}, false, err
 	}
-	e, err := j.log.Lasts.Of(of, new(record.Strings))
+	e, err := j.log.History.LastOf(of, new(record.Strings))
 	if errors.Is(err, wal.ErrGone) {
 		return event.Event{}, false, nil
 	}

@@ -141,7 +141,7 @@ func (s *states) begin() error {
 	c.mu.Unlock()
 	for again := true; again; {
 		var controls []wal.Place
-		s.places, controls, s.stable = c.journal.log.Lasts.Places(s.in)
+		s.places, controls, s.stable = c.journal.log.History.Lasts(s.in)
 		if !s.first {
 			break
 		}
@@ -168,7 +168,7 @@ func (s *states) advanceStates(limit int) error {
 		if s.places[0].Seq > s.end {
 			continue
 		}
-		last, err := c.journal.log.Lasts.Read(s.places[0], &s.source)
+		last, err := c.journal.log.History.Read(s.places[0], &s.source)
 		if errors.Is(err, wal.ErrGone) {
 			continue
 		}
@@ -299,7 +299,7 @@ func (s *states) findBounds(controls []wal.Place) error {
 	s.begins, s.ends = nil, nil
 	begun, synced := map[string]wal.Entry{}, map[string]wal.Entry{}
 	for _, place := range controls {
-		e, err := s.cursor.journal.log.Lasts.Read(place, &s.source)
+		e, err := s.cursor.journal.log.History.Read(place, &s.source)
 		switch {
 		case err != nil:
 			return err

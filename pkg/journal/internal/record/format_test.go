@@ -97,7 +97,7 @@ func TestFormat(t *testing.T) {
 }
 
 func TestHashesDiffer(t *testing.T) {
-	h, other := record.NewHasher([16]byte{1}), record.NewHasher([16]byte{2})
+	h, other := record.Hasher{1}, record.Hasher{2}
 	base := event.Event{Op: event.Added, Group: "g", Resource: "r", Namespace: "n", Name: "x", Target: "t", UID: "u"}
 	same := base
 	same.UID, same.Op, same.Target, same.Version = "v", event.Deleted, "u", "v2"

@@ -13,14 +13,8 @@ import (
 // objects can choose names whose hashes are equal.
 type Hash [16]byte
 
-// Hasher makes the hashes of one log. It is for one goroutine at a time.
-type Hasher struct {
-	secret [16]byte
-	buffer []byte
-}
-
-// NewHasher returns the hasher of the log with that secret.
-func NewHasher(secret [16]byte) *Hasher { return &Hasher{secret: secret} }
+// Hasher makes the hashes of the log with that secret.
+type Hasher [16]byte
 
 // The kinds of keys.
 const (
@@ -32,7 +26,7 @@ const (
 
 // Event returns the hash of an event's key: of the object, regardless of its UID, or of the
 // operation and target of a control event.
-func (h *Hasher) Event(e *event.Event) Hash {
+func (h Hasher) Event(e *event.Event) Hash {
 	if e.Op.Control() {
 		return h.sum(ofControl, string(e.Op), e.Target)
 	}
@@ -40,22 +34,22 @@ func (h *Hasher) Event(e *event.Event) Hash {
 }
 
 // Record returns the hash of a record that is no event: of its kind and name.
-func (h *Hasher) Record(kind Kind, name string) Hash {
+func (h Hasher) Record(kind Kind, name string) Hash {
 	return h.sum(ofRecord, string(byte(kind)), name)
 }
 
 // Letter returns the hash of a dead letter of a sink.
-func (h *Hasher) Letter(sink string, number uint32) Hash {
+func (h Hasher) Letter(sink string, number uint32) Hash {
 	return h.sum(ofLetter, sink, strconv.FormatUint(uint64(number), 10))
 }
 
 // sum hashes the texts with their lengths, so that no two lists of texts are the same bytes.
-func (h *Hasher) sum(of byte, texts ...string) Hash {
-	h.buffer = append(append(h.buffer[:0], h.secret[:]...), of)
+func (h Hasher) sum(of byte, texts ...string) Hash {
+	var scratch [256]byte
+	b := append(append(scratch[:0], h[:]...), of)
 	for _, text := range texts {
-		h.buffer = binary.AppendUvarint(h.buffer, uint64(len(text)))
-		h.buffer = append(h.buffer, text...)
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
-	sum := sha256.Sum256(h.buffer)
+	sum := sha256.Sum256(b)
 	return Hash(sum[:16])
 }

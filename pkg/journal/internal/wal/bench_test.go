@@ -139,7 +139,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.ReportMetric((cpu(b)-before)/1e6, "open-cpu-ms")
 			n := 0
 			before := cpu(b)
-			if err := l.Lasts.Each("core/pods", func(event.Event) { n++ }); err != nil || n != objects {
+			if err := l.History.EachLast("core/pods", func(event.Event) { n++ }); err != nil || n != objects {
 				b.Fatal(n, err)
 			}
 			b.ReportMetric((cpu(b)-before)/1e6, "restore-cpu-ms")

@@ -126,12 +126,12 @@ func TestConcurrent(t *testing.T) {
 			}
 			err := l.Compactor.Compact(keepNothing{slowest}, 50+50*int64(i%2))
 			n := 0
-			err = errors.Join(err, l.Lasts.Each("target1", func(event.Event) { n++ }))
-			lasts, _, _ := l.Lasts.Places(nil)
+			err = errors.Join(err, l.History.EachLast("target1", func(event.Event) { n++ }))
+			lasts, _, _ := l.History.Lasts(nil)
 			before := len(lasts)
 			of := object("n1", event.Modified, 1)
 			of.Resource = "r1"
-			_, lastErr := l.Lasts.Of(&of, new(record.Strings))
+			_, lastErr := l.History.LastOf(&of, new(record.Strings))
 			if errors.Is(lastErr, wal.ErrGone) {
 				lastErr = nil // not written yet
 			}
@@ -150,7 +150,7 @@ func TestConcurrent(t *testing.T) {
 	background.Wait()
 	n := 0
 	for target := range 4 {
-		must(t, l.Lasts.Each(fmt.Sprint("target", target), func(event.Event) { n++ }))
+		must(t, l.History.EachLast(fmt.Sprint("target", target), func(event.Event) { n++ }))
 	}
 	if n != 4*30 {
 		t.Errorf("%d objects", n)

@@ -83,9 +83,9 @@ func read(t *testing.T, l *wal.Log) (c content, err error) {
 		c[fmt.Sprint("letter ", number)] = string(text)
 		return nil
 	}))
-	return c, errors.Join(err, l.Lasts.Each("core/pods", func(e event.Event) {
+	return c, errors.Join(err, l.History.EachLast("core/pods", func(e event.Event) {
 		c["last "+e.Name] = e.ID
-		last, lastErr := l.Lasts.Of(&e, new(record.Strings))
+		last, lastErr := l.History.LastOf(&e, new(record.Strings))
 		if err = errors.Join(err, lastErr); lastErr == nil && last.Event.ID != e.ID {
 			t.Errorf("the last event of %s is %s and %s", e.Name, e.ID, last.Event.ID)
 		}
@@ -180,7 +180,7 @@ func TestIndexDamagedLater(t *testing.T) {
 			must(t, err)
 			d.Flip(name, 8*at+at%8)
 			last := 0
-			err = l.Lasts.Each("core/pods", func(e event.Event) {
+			err = l.History.EachLast("core/pods", func(e event.Event) {
 				last++
 				if whole["last "+e.Name] != e.ID {
 					t.Errorf("byte %d of %s: the last event of %s is %s, want %s", at, name, e.Name, e.ID, whole["last "+e.Name])
@@ -231,7 +231,7 @@ func TestPowerLossWithoutSyncs(t *testing.T) {
 	for seed := range uint64(200 / step()) {
 		d := disktest.New(seed)
 		o := smallOptions()
-		o.Sync = wal.SyncNever
+		o.Unsynced = true
 		seen := map[uint64]string{}
 		for life := range 8 {
 			l, err := wal.Open(d, o)

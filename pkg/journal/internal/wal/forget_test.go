@@ -30,16 +30,16 @@ func TestForget(t *testing.T) {
 	check := func(l *wal.Log, events int) {
 		t.Helper()
 		n := 0
-		err := l.Lasts.Each("core/pods", func(e event.Event) {
+		err := l.History.EachLast("core/pods", func(e event.Event) {
 			if n++; e.ResourceVersion <= forgotten {
 				t.Errorf("%s is not forgotten", e.Name)
 			}
 		})
-		lasts, _, _ := l.Lasts.Places(nil)
+		lasts, _, _ := l.History.Lasts(nil)
 		if err != nil || n != all-forgotten || len(lasts) != n {
 			t.Errorf("%d and %d last events, %v", n, len(lasts), err)
 		}
-		if _, err := l.Lasts.Of(&objects[7], new(record.Strings)); !errors.Is(err, wal.ErrGone) {
+		if _, err := l.History.LastOf(&objects[7], new(record.Strings)); !errors.Is(err, wal.ErrGone) {
 			t.Errorf("the last event of a forgotten object: %v", err)
 		}
 		r := l.History.NewReader(1)

@@ -21,8 +21,7 @@ type Named struct {
 // Keys is what the log knows of its records without reading them. The log's lock guards it.
 type Keys struct {
 	monitor *Monitor
-	secret  [16]byte
-	hasher  *record.Hasher
+	hasher  record.Hasher
 	table   table
 	targets targets
 	named   map[record.Hash]*Named
@@ -33,7 +32,7 @@ type Keys struct {
 
 func newKeys(m *Monitor, secret [16]byte) *Keys {
 	return &Keys{
-		monitor: m, secret: secret, hasher: record.NewHasher(secret),
+		monitor: m, hasher: secret,
 		targets: targets{numbers: map[string]uint32{}}, named: map[record.Hash]*Named{}, letters: boxes{},
 	}
 }
@@ -66,7 +65,7 @@ func (k *Keys) lastAt(e *segment.Entry, at place) (last Last, is bool) {
 }
 
 // keyOf is the key of a record that is no event.
-func keyOf(h *record.Hasher, kind record.Kind, name string, count uint32) record.Hash {
+func keyOf(h record.Hasher, kind record.Kind, name string, count uint32) record.Hash {
 	if kind == record.Letter || kind == record.LetterDropped {
 		return h.Letter(name, count)
 	}

@@ -46,7 +46,7 @@ func (b *box) drop(number, size uint32) {
 
 // newest reports whether a record is the end of the newest letter of a sink: while it stays, no other letter has
 // its number.
-func (all boxes) newest(e *segment.Entry, h *record.Hasher) bool {
+func (all boxes) newest(e *segment.Entry, h record.Hasher) bool {
 	if e.Kind == record.LetterDropped {
 		for name, b := range all {
 			if b.last == e.Count && h.Letter(name, b.last) == e.Key {

@@ -7,7 +7,7 @@
 //	segments  the files          [Keys]  the last record of each key     [Barrier]  what readers may have
 //	[Writer]  the next write     [Tail]  the newest events in memory
 //
-// The others work on these: [Syncer] and [Compactor] write to the disk without holding the lock, and [Lasts], [History],
+// The others work on these: [Syncer] and [Compactor] write to the disk without holding the lock, and [History],
 // [Letters] and [Shipping] read. recovery makes a Log of the files in a directory, before anything is concurrent.
 //
 // One goroutine syncs and writes index files. Another one, of the owner, compacts. All other calls
@@ -25,27 +25,16 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/record"
 )
 
-// Sync says when records are durable.
-type Sync string
-
-const (
-	// SyncRows syncs hard records before they are read, and others each second.
-	SyncRows Sync = "rows"
-	// SyncAlways makes every record hard.
-	SyncAlways Sync = "always"
-	// SyncNever leaves it to the operating system, once the start is synced.
-	SyncNever Sync = "never"
-)
-
-// Options are the settings of a log. SegmentBytes, TailBytes, Sync and Boot are required.
+// Options are the settings of a log. SegmentBytes, TailBytes, Hard and Boot are required.
 type Options struct {
 	// SegmentBytes is the size at which a segment is sealed.
 	SegmentBytes int64
 	// TailBytes bounds the newest records that stay in memory.
 	TailBytes int
-	Sync      Sync
-	// Hard reports whether an event is hard; nil: none is.
+	// Hard reports whether an event is hard: no reader has it before it is synced. Other records are synced each second.
 	Hard func(*event.Event) bool
+	// Unsynced leaves it to the operating system, once the start is synced.
+	Unsynced bool
 	// Synced is called after each sync with how long that took; nil: nobody asks.
 	Synced func(time.Duration)
 	// Boot identifies the boot of the machine. A start under another one cannot trust what was
@@ -55,14 +44,6 @@ type Options struct {
 	// Stale: it may lack hard events, too.
 	Copied, Stale bool
 	Logger        *slog.Logger
-}
-
-// hard returns what reports whether an event is hard.
-func (o *Options) hard() func(*event.Event) bool {
-	if o.Sync == SyncRows && o.Hard != nil {
-		return o.Hard
-	}
-	return func(*event.Event) bool { return o.Sync == SyncAlways }
 }
 
 // Entry is an event with its sequence.
@@ -90,7 +71,6 @@ type Log struct {
 	Barrier   *Barrier
 	Keys      *Keys
 	Tail      *Tail
-	Lasts     *Lasts
 	History   *History
 	Letters   *Letters
 	Compactor *Compactor
@@ -108,22 +88,20 @@ func newLog(store *store, id, secret [16]byte, o Options) *Log {
 		followers: followers{all: map[string]*follower{}, released: map[string]time.Time{}},
 	}
 	tail := &Tail{monitor: m, barrier: barrier, most: o.TailBytes}
-	sealer := &sealer{monitor: m, store: store, segments: files, keys: keys, barrier: barrier}
 	writer := &Writer{
 		monitor: m, store: store, segments: files, keys: keys, tail: tail, barrier: barrier,
-		segmentBytes: o.SegmentBytes, appending: make(chan struct{}, 1), batch: batch{keys: keys, hard: o.hard()}, limit: math.MaxInt64,
+		segmentBytes: o.SegmentBytes, appending: make(chan struct{}, 1), batch: batch{keys: keys, hard: o.Hard}, limit: math.MaxInt64,
 	}
 	syncer := &Syncer{
-		monitor: m, store: store, segments: files, barrier: barrier, sealer: sealer, note: note{store: store, id: id},
+		monitor: m, store: store, segments: files, keys: keys, barrier: barrier, note: note{store: store, id: id},
 		synced: o.Synced, logger: o.Logger, ended: make(chan struct{}),
 	}
 	return &Log{
 		ID: files.logID(), segments: files, Monitor: m, Writer: writer, Syncer: syncer, Barrier: barrier, Keys: keys, Tail: tail,
-		Lasts:   &Lasts{monitor: m, segments: files, keys: keys, tail: tail, barrier: barrier},
-		History: &History{segments: files, keys: keys},
+		History: &History{segments: files, keys: keys, tail: tail, barrier: barrier},
 		Letters: &Letters{monitor: m, segments: files, keys: keys, writer: writer, syncer: syncer},
 		Compactor: &Compactor{
-			monitor: m, store: store, segments: files, keys: keys, barrier: barrier, sealer: sealer, segmentBytes: o.SegmentBytes,
+			monitor: m, store: store, segments: files, keys: keys, barrier: barrier, syncer: syncer, segmentBytes: o.SegmentBytes,
 		},
 		Shipping: &Shipping{monitor: m, segments: files, barrier: barrier},
 	}
@@ -152,7 +130,7 @@ func (l *Log) Close(ctx context.Context) error {
 	if err == nil {
 		err = l.Writer.put(record.Stop, "", nil, nil, 1)
 	}
-	l.Monitor.end(ErrClosed) // nothing follows the stop
+	_ = l.Monitor.end(ErrClosed) // nothing follows the stop
 	l.Monitor.mu.Unlock()
 	l.wait()
 	defer l.Syncer.closeFiles()

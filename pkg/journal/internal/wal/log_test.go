@@ -25,7 +25,7 @@ func must(tb testing.TB, err error) {
 }
 
 func options() wal.Options {
-	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Sync: wal.SyncRows, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
+	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
 }
 
 func open(t *testing.T, d disk.Dir, change func(*wal.Options)) *wal.Log {
@@ -53,7 +53,7 @@ func object(name string, op event.Op, rv uint64) event.Event {
 // TestSyncNever: after the start nothing is synced, also when segments are sealed and the log is closed.
 func TestSyncNever(t *testing.T) {
 	d := disktest.New(1)
-	l := open(t, d, func(o *wal.Options) { o.Sync = wal.SyncNever })
+	l := open(t, d, func(o *wal.Options) { o.Unsynced = true })
 	d.Set(disktest.Faults{Before: func(call, _ string) error {
 		if call == "sync" || call == "fsync" {
 			t.Error("a sync")

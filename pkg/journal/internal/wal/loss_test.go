@@ -143,9 +143,9 @@ func TestLastBeforeDamage(t *testing.T) {
 	d.Cut(newest+".log", len(d.Content(newest+".log"))-200)
 	for start := range 2 {
 		l = open(t, d, nil)
-		lasts, _, _ := l.Lasts.Places(nil)
+		lasts, _, _ := l.History.Lasts(nil)
 		restored := 0
-		err := l.Lasts.Each("core/pods", func(event.Event) { restored++ })
+		err := l.History.EachLast("core/pods", func(event.Event) { restored++ })
 		if err != nil || l.Void != (start == 0) || len(lasts) != objects || restored != objects {
 			t.Errorf("start %d: void: %t; %d last events, and %d of the target, want %d; %v", start, l.Void, len(lasts), restored, objects, err)
 		}
@@ -195,7 +195,7 @@ func TestLossAfterAFailedSync(t *testing.T) {
 	a := object("a", event.Added, 1)
 	for start := range 2 {
 		l = open(t, d, func(o *wal.Options) { o.Stale = start == 0 })
-		if _, err := l.Lasts.Of(&a, new(record.Strings)); err != nil {
+		if _, err := l.History.LastOf(&a, new(record.Strings)); err != nil {
 			t.Errorf("start %d: the event that readers had: %v", start, err)
 		}
 		l.Abandon()

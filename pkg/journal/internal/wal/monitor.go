@@ -30,29 +30,21 @@ func newMonitor() *Monitor {
 func (m *Monitor) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.end(err)
+	_ = m.end(err)
 }
 
-func (m *Monitor) end(err error) {
-	if m.err != nil {
-		return
+// end is Fail, and returns the error of further calls.
+func (m *Monitor) end(err error) error {
+	if m.err == nil {
+		m.err = err
+		close(m.failed)
+		m.signal()
 	}
-	m.err = err
-	close(m.failed)
-	m.signal()
-}
-
-// FailDisk makes a failed call of the disk final: what is on it is not known any more.
-func (m *Monitor) FailDisk(err error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.endDisk(err)
-}
-
-func (m *Monitor) endDisk(err error) error {
-	m.end(fmt.Errorf("the journal's disk has failed: %w", err))
 	return m.err
 }
+
+// diskFailed is the final error after a failed call of the disk: what is on it is not known any more.
+func diskFailed(err error) error { return fmt.Errorf("the journal's disk has failed: %w", err) }
 
 // Failed is closed when the log takes no more calls; [Monitor.Failure] is the reason.
 func (m *Monitor) Failed() <-chan struct{} { return m.failed }

@@ -39,10 +39,10 @@ type start struct {
 // Open recovers the log in a directory, or begins one. The caller owns the directory, which must
 // be of this log alone.
 func Open(d disk.Dir, o Options) (*Log, error) {
-	r := recovery{options: o, store: &store{dir: d, mode: o.Sync, starting: true}}
+	r := recovery{options: o, store: &store{dir: d, unsynced: o.Unsynced, starting: true}}
 	err := r.run(false)
 	if errors.Is(err, ErrDamaged) { // now all records are read
-		r = recovery{options: o, store: &store{dir: d, mode: o.Sync, starting: true}}
+		r = recovery{options: o, store: &store{dir: d, unsynced: o.Unsynced, starting: true}}
 		err = r.run(true)
 	}
 	if err == nil {
@@ -304,7 +304,7 @@ func (r *recovery) start() error {
 		r.checked = number
 	}
 	value, err := json.Marshal(start{
-		Boot: r.options.Boot, Skips: l.skips, Damage: l.Damage, Checked: r.checked, Unsynced: r.options.Sync == SyncNever,
+		Boot: r.options.Boot, Skips: l.skips, Damage: l.Damage, Checked: r.checked, Unsynced: r.options.Unsynced,
 	})
 	if err != nil {
 		return err

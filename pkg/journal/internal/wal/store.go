@@ -6,18 +6,18 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/disk"
 )
 
-// store is the directory of a log. It syncs as the log's [Sync] says, and counts the bytes that are written.
+// store is the directory of a log. It counts the bytes that are written.
 type store struct {
-	dir  disk.Dir
-	mode Sync
+	dir disk.Dir
+	// unsynced: nothing is synced but the start, so that no other start uses its sequences.
+	unsynced bool
 	// starting: [Open] has yet to return, and the record of this start may not be durable.
 	starting bool
 	written  atomic.Uint64
 }
 
-// syncs reports whether anything is synced. With [SyncNever], only the start is, so that no other start uses its
-// sequences.
-func (s *store) syncs() bool { return s.mode != SyncNever || s.starting }
+// syncs reports whether what is written now is synced.
+func (s *store) syncs() bool { return !s.unsynced || s.starting }
 
 // sync syncs a file or the directory.
 func (s *store) sync(of interface{ Sync() error }) error {

@@ -37,7 +37,7 @@ func TestStatesOfAnEmptyLog(t *testing.T) {
 	defer l.Abandon()
 	begun, answer := holdSyncs(t, d)
 	must(t, l.Writer.Put(record.Binding, "", nil))
-	l.Lasts.Places(nil)
+	l.History.Lasts(nil)
 	appendHard(t, l, "a")
 	<-begun
 	if got := l.Barrier.Readable(); got != 0 {

@@ -121,8 +121,7 @@ func (w *Writer) appendSome(kind record.Kind, events []event.Event) (n int, err 
 			err = w.batch.stageEvent(&events[i], w.keys.last+1+uint64(i), at)
 		}
 		if err != nil {
-			w.monitor.end(fmt.Errorf("append %s of %s: %w", events[i].Op, events[i].Target, err))
-			return 0, w.monitor.err
+			return 0, w.monitor.end(fmt.Errorf("append %s of %s: %w", events[i].Op, events[i].Target, err))
 		}
 	}
 	if err := w.write(at); err != nil {
@@ -152,7 +151,7 @@ func (w *Writer) failed(err error) error {
 	if disk.IsFull(err) {
 		return err
 	}
-	return w.monitor.endDisk(err)
+	return w.monitor.end(diskFailed(err))
 }
 
 // write appends what is staged to the active segment, and then to the index and the tail. If the

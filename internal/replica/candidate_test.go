@@ -106,7 +106,7 @@ func TestTakeoverThatEndedEarly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, err := j.Files()
+		files, err := j.Shipping().Files()
 		if err = errors.Join(err, j.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func newLeadership(c *client, s *Server, logger *slog.Logger, r record, from tim
 // Begin serves the log to followers from now on, and notes in the Lease whose log counts. Nothing may have
 // been delivered from it before.
 func (l *Leadership) Begin(ctx context.Context, j *journal.Journal) error {
-	files, err := j.Files()
+	files, err := j.Shipping().Files()
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (l *Leadership) keep(ctx context.Context) {
 		}
 		inSync, gone := before, []string(nil)
 		if j != nil {
-			inSync, gone = listed(before, j.Following(late, l.silence()))
+			inSync, gone = listed(before, j.Shipping().Following(late, l.silence()))
 			due = due || !slices.Equal(inSync, before)
 		}
 		if !due {
@@ -297,7 +297,7 @@ func (l *Leadership) release(j *journal.Journal, followers []string) {
 	for _, name := range followers {
 		l.logger.Warn("follower too slow; new objects do not wait for it any more", "follower", name,
 			"runbook", display.AlertRunbook("InformdNoFollowerInSync"))
-		j.Release(name)
+		j.Shipping().Release(name)
 	}
 }
 
@@ -311,7 +311,7 @@ func (l *Leadership) Release(ctx context.Context) error {
 	var behind []string
 	if j != nil && l.Check() == nil {
 		limited, cancel := context.WithTimeout(ctx, settling)
-		behind = j.Settle(limited)
+		behind = j.Shipping().Settle(limited)
 		cancel()
 	}
 	l.stop()
@@ -339,7 +339,7 @@ func (l *Leadership) settled(before []string, j *journal.Journal, behind []strin
 	if j == nil {
 		return before
 	}
-	all, _ := listed(before, j.Following(late, l.silence()))
+	all, _ := listed(before, j.Shipping().Following(late, l.silence()))
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(behind, name) })
 }
 
@@ -351,7 +351,7 @@ func (l *Leadership) Following() journal.Following {
 	if j == nil {
 		return journal.Following{}
 	}
-	now := j.Following(late, l.silence())
+	now := j.Shipping().Following(late, l.silence())
 	now.InSync = inSync
 	return now
 }

@@ -79,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				http.Error(w, "replica is no address", http.StatusBadRequest)
 				return
 			}
-			j.Acknowledge(follower, file, offset)
+			j.Shipping().Acknowledge(follower, file, offset)
 		}
 		err = chunk(ctx, w, l, j, file, offset)
 	}
@@ -92,7 +92,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func files(w http.ResponseWriter, j *journal.Journal) error {
-	all, err := j.Files()
+	all, err := j.Shipping().Files()
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func files(w http.ResponseWriter, j *journal.Journal) error {
 }
 
 func chunk(ctx context.Context, w http.ResponseWriter, l *Leadership, j *journal.Journal, file string, offset int64) error {
-	c, err := j.Chunk(ctx, file, offset, l.client.duration/4)
+	c, err := j.Shipping().Chunk(ctx, file, offset, l.client.duration/4)
 	if err != nil {
 		return err
 	}

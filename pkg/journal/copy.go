@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"strings"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
-	"github.com/informd/informd/pkg/journal/internal/segment"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
@@ -72,17 +70,11 @@ func prepareCopy(d disk.Dir, o *wal.Options) error {
 		return err
 	}
 	for _, name := range names {
-		if ofLog(name) {
+		if wal.IsFile(name) {
 			if err := d.Remove(name); err != nil {
 				return err
 			}
 		}
 	}
 	return d.Sync()
-}
-
-// ofLog reports whether a file belongs to the log, and is none of informd's others.
-func ofLog(name string) bool {
-	_, ok := segment.ParseName(name)
-	return ok || name == "synced" || strings.HasSuffix(name, disk.TemporarySuffix)
 }

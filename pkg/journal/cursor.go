@@ -87,16 +87,22 @@ func (j *Journal) loadAbsent() error {
 		}
 		if p.Left.IsZero() {
 			p.Left = time.Now().UTC().Truncate(time.Microsecond)
-			if n.Value, err = json.Marshal(p); err == nil {
-				err = j.log.Writer.Put(record.Cursor, n.Name, n.Value)
-			}
-			if err != nil {
+			if err = j.put(n.Name, p); err != nil {
 				return fmt.Errorf("note when sink %s was last open: %w", name, err)
 			}
 		}
 		j.absent[name] = p
 	}
 	return nil
+}
+
+// put replaces a record of a sink.
+func (j *Journal) put(name string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return j.log.Writer.Put(record.Cursor, name, text)
 }
 
 func decodePosition(value []byte) (p position, err error) {
@@ -213,7 +219,7 @@ func (c *Cursor) Commit(seq uint64) error {
 		return nil
 	}
 	if c.position.Snapshot {
-		signal(c.news) // what is requested has its turn
+		wal.Signal(c.news) // what is requested has its turn
 	}
 	c.position.Seq, c.position.Snapshot = seq, false
 	c.next = max(c.next, seq+1)
@@ -221,7 +227,7 @@ func (c *Cursor) Commit(seq uint64) error {
 	if seq >= c.oldestSeq {
 		c.oldest = time.Time{}
 	}
-	signal(c.journal.dirty)
+	wal.Signal(c.journal.dirty)
 	return nil
 }
 
@@ -229,7 +235,7 @@ func (c *Cursor) Commit(seq uint64) error {
 func (c *Cursor) settle() {
 	if p := &c.position; !p.Snapshot && p.Seq >= c.last && p.Seq < c.next-1 {
 		p.Seq = c.next - 1
-		signal(c.journal.dirty)
+		wal.Signal(c.journal.dirty)
 	}
 }
 
@@ -259,11 +265,7 @@ func (c *Cursor) save() error {
 
 // write makes p the kept position. It is called with saving held.
 func (c *Cursor) write(p position) error {
-	value, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encode the position of sink %s: %w", c.name, err)
-	}
-	if err := c.journal.log.Writer.Put(record.Cursor, sinkName+c.name, value); err != nil {
+	if err := c.journal.put(sinkName+c.name, p); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -291,7 +293,7 @@ func (j *Journal) saveCursors(ctx context.Context) {
 		}
 		for _, c := range j.open() {
 			if err := c.save(); err != nil && j.log.Monitor.Failure() == nil {
-				signal(j.dirty) // the disk is full
+				wal.Signal(j.dirty) // the disk is full
 			}
 		}
 		timer.Reset(saveEvery)

@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/informd/informd/pkg/journal/internal/wal"
+
 // What a cursor keeps of the destination of its reader.
 
 // Note returns the last note about the reader, also of an earlier process, or an empty string.
@@ -14,7 +16,7 @@ func (c *Cursor) SetNote(note string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.position.Note = note
-	signal(c.journal.dirty)
+	wal.Signal(c.journal.dirty)
 }
 
 // Log identifies the log: sequences of another one do not compare with those of this one. A copy of the
@@ -36,6 +38,6 @@ func (c *Cursor) Acknowledge(seq uint64) {
 	defer c.mu.Unlock()
 	if seq > c.position.Acknowledged {
 		c.position.Acknowledged = seq
-		signal(c.journal.dirty)
+		wal.Signal(c.journal.dirty)
 	}
 }

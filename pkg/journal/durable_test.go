@@ -122,9 +122,9 @@ func (s *stateTest) holdSyncs() (answer func(), called <-chan struct{}) {
 // acknowledge has a follower say that it has everything.
 func (s *stateTest) acknowledge() {
 	s.t.Helper()
-	files, err := s.Files()
+	files, err := s.Shipping().Files()
 	s.ok(err)
-	s.Acknowledge("follower", files.Active.Name, files.Active.Size)
+	s.Shipping().Acknowledge("follower", files.Active.Name, files.Active.Size)
 }
 
 // change changes the object, and begins the snapshot.

@@ -17,22 +17,18 @@ const keptGaps = 16
 // KeepGap keeps a gap event that this reader alone gets, for [History]. The newest few stay. It is
 // durable a moment later.
 func (c *Cursor) KeepGap(e event.Event) {
-	log, name := c.journal.log, gapsName+c.name
+	name := gapsName + c.name
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	var list []event.Event
-	if kept, ok := log.Keys.Get(record.Cursor, name); ok {
+	if kept, ok := c.journal.log.Keys.Get(record.Cursor, name); ok {
 		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
 	}
 	if slices.ContainsFunc(list, func(kept event.Event) bool { return kept.ID == e.ID }) {
 		return // read again, as nothing was committed since
 	}
 	list = append(list, e)
-	value, err := json.Marshal(list[max(0, len(list)-keptGaps):])
-	if err == nil {
-		err = log.Writer.Put(record.Cursor, name, value)
-	}
-	if err != nil {
+	if err := c.journal.put(name, list[max(0, len(list)-keptGaps):]); err != nil {
 		c.journal.config.Logger.Warn("gap of a sink not kept for informd gaps; the sink gets it", "sink", c.name, "id", e.ID, "err", err)
 	}
 }

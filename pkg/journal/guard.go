@@ -49,7 +49,7 @@ func (j *Journal) Hung() bool { return j.waiting() > j.config.patience }
 
 // waiting is for how long the disk has not answered those who ask it each second.
 func (j *Journal) waiting() time.Duration {
-	return max(j.log.Syncer.Elapsed(), j.guard.looking.Elapsed())
+	return max(j.log.Syncer.Watch.Elapsed(), j.guard.looking.Elapsed())
 }
 
 // Removed reports whether the directory was removed or replaced.
@@ -106,7 +106,7 @@ func (j *Journal) fit(free, total int64) {
 	j.guard.set(reason)
 	j.reportFull(stats)
 	if stats.Blocked > 0 {
-		signal(j.shift)
+		wal.Signal(j.shift)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/segment"
+	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 // join makes the sealed files those of the leader, and begins the active one from its start. Files of before stay
@@ -50,7 +51,7 @@ func (m *Mirror) joinFiles(ctx context.Context, leader Leader, files Files, befo
 		if same {
 			have = append(have, name)
 		}
-		return before && ofLog(name) && !same, err
+		return before && wal.IsFile(name) && !same, err
 	})
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func (m *Mirror) copyMissing(ctx context.Context, leader Leader, files Files, he
 	return m.remove(func(name string) (bool, error) {
 		n, _ := segment.ParseName(name)
 		_, listed := files.Find(name)
-		return ofLog(name) && !listed && n.Number < active.Number, nil
+		return wal.IsFile(name) && !listed && n.Number < active.Number, nil
 	})
 }
 

@@ -123,24 +123,22 @@ func openOn(d disk.Dir, c Config, boot string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = disk.Remove(d, copyFile)
-	if options.Copied && err == nil {
-		err = d.Sync() // it must not come back: what follows is no copy
-	}
-	if err != nil {
-		log.Abandon()
-		return nil, err
-	}
 	log.Writer.SetLimit(c.MaxBytes)
-	if err := keepCluster(log, c.Cluster); err != nil {
-		log.Abandon()
-		return nil, err
-	}
 	j := &Journal{
 		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*Cursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
-	if err := j.loadAbsent(); err != nil {
+	err = disk.Remove(d, copyFile)
+	if options.Copied && err == nil {
+		err = d.Sync() // it must not come back: what follows is no copy
+	}
+	if err == nil {
+		err = keepCluster(log, c.Cluster)
+	}
+	if err == nil {
+		err = j.loadAbsent()
+	}
+	if err != nil {
 		log.Abandon()
 		return nil, err
 	}
@@ -199,7 +197,7 @@ func (c *Config) hard(e *event.Event) bool {
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	err := j.log.Writer.Append(ctx, events)
 	if stats := j.log.Writer.Stats(); stats.Bytes > stats.Limit/100*shortAt {
-		signal(j.shift)
+		wal.Signal(j.shift)
 	}
 	return err
 }
@@ -265,14 +263,6 @@ func (j *Journal) Mark(ctx context.Context, target string, mark []byte) error {
 	}
 }
 
-// final makes a failed read the end of the journal: its caller cannot go on, and a new process can.
-func (j *Journal) final(err error) error {
-	if err != nil {
-		j.log.Monitor.Fail(err) // unless it has failed before
-	}
-	return err
-}
-
 // Last implements [Log].
 func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
 	if err := ctx.Err(); err != nil {
@@ -282,7 +272,10 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 	if errors.Is(err, wal.ErrGone) {
 		return event.Event{}, false, nil
 	}
-	return e.Event, err == nil, j.final(err)
+	if err != nil {
+		j.log.Monitor.Fail(err) // the caller cannot go on, and a new process can
+	}
+	return e.Event, err == nil, err
 }
 
 // Failed implements [Log].
@@ -359,12 +352,4 @@ func (j *Journal) passed() (open, all uint64, known bool) {
 		}
 	}
 	return open, min(open, all), true
-}
-
-// signal leaves a signal in a channel of capacity 1, unless one is there.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

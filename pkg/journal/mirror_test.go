@@ -37,17 +37,17 @@ func (l *link) Files(context.Context) (journal.Files, error) {
 	if l.fails() {
 		return journal.Files{}, errCut
 	}
-	return l.leader.Files()
+	return l.leader.Shipping().Files()
 }
 
 func (l *link) Chunk(ctx context.Context, name string, offset int64, ack bool) (journal.Chunk, error) {
 	if ack && !l.fails() {
-		l.leader.Acknowledge(l.name, name, offset)
+		l.leader.Shipping().Acknowledge(l.name, name, offset)
 	}
 	if l.fails() {
 		return journal.Chunk{}, errCut
 	}
-	c, err := l.leader.Chunk(ctx, name, offset, 20*time.Millisecond)
+	c, err := l.leader.Shipping().Chunk(ctx, name, offset, 20*time.Millisecond)
 	if l.fails() {
 		return journal.Chunk{}, errCut // the answer is lost
 	}
@@ -171,10 +171,10 @@ func (p *pair) run() {
 		if p.random.IntN(10) == 0 {
 			p.ok(journal.Clear(p.t.Context(), leader, false))
 		}
-		now := leader.Following(50*time.Millisecond, time.Minute)
+		now := leader.Shipping().Following(50*time.Millisecond, time.Minute)
 		if len(now.Late) > 0 {
 			listed = false
-			leader.Release("follower")
+			leader.Shipping().Release("follower")
 		} else {
 			listed = listed || len(now.InSync) > 0
 		}
@@ -184,7 +184,7 @@ func (p *pair) run() {
 	}
 	if p.random.IntN(2) == 0 { // a hand-over
 		settling, cancel := context.WithTimeout(p.t.Context(), 100*time.Millisecond)
-		_ = leader.Settle(settling)
+		_ = leader.Shipping().Settle(settling)
 		cancel()
 	}
 	p.ok(journal.Crash(leader))
@@ -369,7 +369,7 @@ func TestDivergedCopy(t *testing.T) {
 
 	copied := map[string]bool{}
 	p.follow(noting{&link{leader: leader, name: "follower"}, copied}, 2, context.Canceled)
-	files, err := leader.Files()
+	files, err := leader.Shipping().Files()
 	p.ok(err)
 	mine, theirs := contents(t, p.dirs[1]), contents(t, p.dirs[0])
 	for _, f := range files.Sealed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 // MaxRequests bounds the re-snapshots of one cursor that are not complete.
@@ -31,7 +32,7 @@ func (c *Cursor) Request(ctx context.Context, r Resnapshot) error {
 	if err := c.addRequest(r); err != nil {
 		return err
 	}
-	signal(c.news)
+	wal.Signal(c.news)
 	return c.journal.log.Syncer.Sync(ctx)
 }
 
@@ -70,7 +71,7 @@ func (c *Cursor) Complete(run uint64) (bool, error) {
 	*q = requests{pending: q.pending[1:]}
 	rest := slices.Clone(q.pending)
 	c.mu.Unlock()
-	signal(c.news)
+	wal.Signal(c.news)
 	return true, c.keepRequests(rest)
 }
 
@@ -89,11 +90,7 @@ func (c *Cursor) beginRequest() {
 
 // keepRequests replaces the requests, also for later processes. It is called with saving held.
 func (c *Cursor) keepRequests(all []Resnapshot) error {
-	value, err := json.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("encode re-snapshots of sink %s: %w", c.name, err)
-	}
-	if err := c.journal.log.Writer.Put(record.Cursor, requestsName+c.name, value); err != nil {
+	if err := c.journal.put(requestsName+c.name, all); err != nil {
 		return err
 	}
 	c.mu.Lock()

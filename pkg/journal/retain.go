@@ -83,7 +83,7 @@ func (j *Journal) compact(ctx context.Context) {
 		if now.Blocked == 0 {
 			continue
 		}
-		signal(j.shift)
+		wal.Signal(j.shift)
 		if now.Bytes < stats.Bytes || now.Appended > stats.Appended {
 			pause = shortPause
 			continue

@@ -289,7 +289,7 @@ func (s *states) finish() {
 	}
 	// There was nothing to deliver, so nobody commits.
 	c.position.Seq, c.position.Snapshot = s.until, false
-	signal(c.journal.dirty)
+	wal.Signal(c.journal.dirty)
 }
 
 // findBounds makes the bounds of the first snapshot from those in the log. A target whose first list

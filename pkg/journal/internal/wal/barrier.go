@@ -32,7 +32,7 @@ func (b *Barrier) withhold(seq uint64) {
 	} else {
 		b.withheld = append(b.withheld, withheld{seq, end, time.Now()})
 	}
-	signal(b.wake)
+	Signal(b.wake)
 }
 
 // free lets readers have what they need not wait for any more.

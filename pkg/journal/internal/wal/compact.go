@@ -51,7 +51,6 @@ const few = 8
 // the log is taken within it.
 type Compactor struct {
 	monitor      *Monitor
-	store        *store
 	segments     *segments
 	keys         *Keys
 	barrier      *Barrier

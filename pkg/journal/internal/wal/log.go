@@ -101,7 +101,7 @@ func newLog(store *store, id, secret [16]byte, o Options) *Log {
 		History: &History{segments: files, keys: keys, tail: tail, barrier: barrier},
 		Letters: &Letters{monitor: m, segments: files, keys: keys, writer: writer, syncer: syncer},
 		Compactor: &Compactor{
-			monitor: m, store: store, segments: files, keys: keys, barrier: barrier, syncer: syncer, segmentBytes: o.SegmentBytes,
+			monitor: m, segments: files, keys: keys, barrier: barrier, syncer: syncer, segmentBytes: o.SegmentBytes,
 		},
 		Shipping: &Shipping{monitor: m, segments: files, barrier: barrier},
 	}

@@ -72,7 +72,7 @@ func (m *Monitor) Mute(news chan<- struct{}) {
 
 func (m *Monitor) signal() {
 	for news := range m.news {
-		signal(news)
+		Signal(news)
 	}
 }
 
@@ -97,8 +97,8 @@ func (m *Monitor) waitFor(ctx context.Context, done func() bool) error {
 	}
 }
 
-// signal leaves a signal in a channel of capacity 1, unless one is there.
-func signal(c chan<- struct{}) {
+// Signal leaves a signal in a channel of capacity 1, unless one is there.
+func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -150,7 +150,7 @@ func (r *recovery) declare() error {
 		}
 	}
 	for _, name := range r.broken {
-		if err := errors.Join(disk.Remove(r.store.dir, name.Log()), disk.Remove(r.store.dir, name.Index())); err != nil {
+		if err := r.store.remove(name); err != nil {
 			return err
 		}
 	}
@@ -184,9 +184,8 @@ func (r *recovery) mayLack(before *start, clean, odd bool) bool {
 // cutEnd removes segments behind the end of the log, the newest first, so that a crash leaves no hole. Then it
 // writes those again that may not be synced: bytes that a failed sync left in memory only are not relied on.
 func (r *recovery) cutEnd(left, gone []*found) error {
-	d := r.store.dir
 	for _, f := range slices.Backward(gone) {
-		if err := errors.Join(disk.Remove(d, f.Log()), disk.Remove(d, f.Index()), d.Sync()); err != nil {
+		if err := errors.Join(r.store.remove(f.Name), r.store.dir.Sync()); err != nil {
 			return err
 		}
 	}

@@ -125,7 +125,7 @@ func (s *segments) removeReplaced() error {
 	})
 	s.monitor.mu.Unlock()
 	for _, f := range free {
-		if err := errors.Join(disk.Remove(s.store.dir, f.Log()), disk.Remove(s.store.dir, f.Index())); err != nil {
+		if err := s.store.remove(f.Name); err != nil {
 			return err
 		}
 	}

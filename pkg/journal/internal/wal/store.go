@@ -1,10 +1,19 @@
 package wal
 
 import (
+	"errors"
+	"strings"
 	"sync/atomic"
 
 	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/segment"
 )
+
+// IsFile reports whether a file of that name belongs to a log, and is none of informd's others.
+func IsFile(name string) bool {
+	_, ok := segment.ParseName(name)
+	return ok || name == syncedFile || strings.HasSuffix(name, disk.TemporarySuffix)
+}
 
 // store is the directory of a log. It counts the bytes that are written.
 type store struct {
@@ -43,6 +52,11 @@ func (s *store) writeAt(f disk.File, b []byte, at int64) error {
 func (s *store) write(name string, content []byte) error {
 	s.written.Add(uint64(len(content)))
 	return disk.Write(s.dir, name, content, s.syncs())
+}
+
+// remove removes a segment and its index file.
+func (s *store) remove(name segment.Name) error {
+	return errors.Join(disk.Remove(s.dir, name.Log()), disk.Remove(s.dir, name.Index()))
 }
 
 func unlessFull(err error) error {

@@ -26,7 +26,9 @@ type Syncer struct {
 	synced   func(time.Duration) // see [Options]
 	logger   *slog.Logger
 
-	watch disk.Stopwatch     // of a sync in progress
+	// Watch is for how long the goroutine has not come to an end: because a sync or the write of an index file takes so
+	// long, or the write of an Append, which it waits for within a second.
+	Watch disk.Stopwatch
 	stop  context.CancelFunc // ends the goroutine
 	ended chan struct{}      // it has ended
 }
@@ -66,8 +68,8 @@ func (s *Syncer) run(ctx context.Context) {
 }
 
 func (s *Syncer) syncAndSeal() error {
-	s.watch.Start()
-	defer s.watch.Stop()
+	s.Watch.Start()
+	defer s.Watch.Stop()
 	err := s.monitor.Failure()
 	if err == nil {
 		err = s.syncAll()
@@ -77,10 +79,6 @@ func (s *Syncer) syncAndSeal() error {
 	}
 	return err
 }
-
-// Elapsed is for how long the syncing goroutine has not come to an end: because a sync or the write of an
-// index file takes so long, or the write of an Append, which it waits for within a second. It never blocks.
-func (s *Syncer) Elapsed() time.Duration { return s.watch.Elapsed() }
 
 // syncAll makes everything durable that was written before the call.
 func (s *Syncer) syncAll() error {
@@ -136,7 +134,7 @@ func (s *Syncer) Sync(ctx context.Context) error {
 	s.monitor.mu.Lock()
 	end := s.segments.end()
 	s.monitor.mu.Unlock()
-	signal(s.barrier.wake)
+	Signal(s.barrier.wake)
 	return s.monitor.waitFor(ctx, func() bool { return !s.barrier.synced.before(end) })
 }
 

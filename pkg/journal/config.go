@@ -56,28 +56,21 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	const week = 7 * 24 * time.Hour
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = 10 << 30
+	limit := int64(10 << 30)
+	if c.temporary {
+		c.Sync, limit = SyncNever, 64<<20
 	}
+	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), limit)
 	if c.segment == 0 {
 		c.MaxBytes = max(c.MaxBytes, 1<<20)
 	}
-	if c.HistoryPerObject <= 0 {
-		c.HistoryPerObject = 16
-	}
-	if c.DeletedRetention <= 0 {
-		c.DeletedRetention = week
-	}
-	if c.patience <= 0 {
-		c.patience = time.Minute
-	}
+	c.HistoryPerObject = cmp.Or(max(c.HistoryPerObject, 0), 16)
+	c.DeletedRetention = cmp.Or(max(c.DeletedRetention, 0), week)
+	c.patience = cmp.Or(max(c.patience, 0), time.Minute)
 	if c.Watched == nil {
 		c.Watched = func(*event.Event) bool { return true }
 	}
 	c.Sync = cmp.Or(c.Sync, SyncRows)
-	if c.temporary {
-		c.Sync = SyncNever
-	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

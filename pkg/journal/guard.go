@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/informd/informd/internal/display"
@@ -29,9 +29,7 @@ type guard struct {
 	said bool
 	// looking is the look at the disk in progress.
 	looking disk.Stopwatch
-
-	mu     sync.Mutex
-	reason string // why the journal cannot be written; empty if it can
+	reason  atomic.Pointer[string] // why the journal cannot be written; empty or nil if it can
 }
 
 // State reports whether the journal can be written, and why not. It never blocks.
@@ -39,9 +37,10 @@ func (j *Journal) State() (ok bool, reason string) {
 	if waiting := j.waiting(); waiting > j.config.patience {
 		return false, fmt.Sprintf("the file system of journal.dir %s has not answered for %s: check it, and restart informd", j.config.Dir, waiting.Round(time.Second))
 	}
-	j.guard.mu.Lock()
-	defer j.guard.mu.Unlock()
-	return j.guard.reason == "", j.guard.reason
+	if why := j.guard.reason.Load(); why != nil {
+		reason = *why
+	}
+	return reason == "", reason
 }
 
 // Hung reports whether the disk has not answered for a minute. Only a restart helps then.
@@ -76,13 +75,15 @@ func (j *Journal) lookAtDisk() bool {
 	j.guard.looking.Start()
 	defer j.guard.looking.Stop()
 	if j.dir.Replaced() {
-		j.guard.set(errReplaced.Error())
+		replaced := errReplaced.Error()
+		j.guard.reason.Store(&replaced)
 		j.log.Monitor.Fail(errReplaced)
 		return false
 	}
 	free, total, err := j.dir.Free()
 	if err != nil {
-		j.guard.set(err.Error())
+		failed := err.Error()
+		j.guard.reason.Store(&failed)
 	} else {
 		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62)))
 	}
@@ -103,7 +104,7 @@ func (j *Journal) fit(free, total int64) {
 	if stats.Blocked > 0 && room < j.config.MaxBytes && stats.Bytes >= room {
 		reason = fmt.Sprintf("the disk of journal.dir %s has %d MiB free, and %d MiB stay in reserve: free some space", j.config.Dir, free>>20, reserve>>20)
 	}
-	j.guard.set(reason)
+	j.guard.reason.Store(&reason)
 	j.reportFull(stats)
 	if stats.Blocked > 0 {
 		wal.Signal(j.shift)
@@ -131,10 +132,4 @@ func (j *Journal) reportFull(stats wal.Stats) {
 			"next", "raise journal.maxBytes, or have the sinks deliver what they lack",
 			"runbook", display.AlertRunbook("InformdTargetBlocked"))
 	}
-}
-
-func (g *guard) set(reason string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.reason = reason
 }

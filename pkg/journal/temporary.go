@@ -6,12 +6,8 @@ import (
 	"github.com/informd/informd/pkg/journal/internal/disk"
 )
 
-const (
-	// temporaryPrefix begins the names of the directories of temporary journals.
-	temporaryPrefix = "informd-memory-"
-	// temporaryBytes is their default limit.
-	temporaryBytes = 64 << 20
-)
+// temporaryPrefix begins the names of the directories of temporary journals.
+const temporaryPrefix = "informd-memory-"
 
 // OpenTemporary opens a journal that ends with its process, in a new directory below parent, or below
 // the system's directory for temporary files if parent is empty. After the start nothing is synced, and
@@ -23,9 +19,6 @@ const (
 // Data. When nothing more can go, Append waits for cursors.
 func OpenTemporary(parent string, c Config) (*Journal, error) {
 	c.temporary = true
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = temporaryBytes
-	}
 	c = c.withDefaults()
 	if parent == "" {
 		parent = os.TempDir()

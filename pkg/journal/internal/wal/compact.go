@@ -73,12 +73,6 @@ func (c *Compactor) Compact(p Policy, percent int64) error {
 	return c.monitor.Failure()
 }
 
-// wait returns when no pass is in progress.
-func (c *Compactor) wait() {
-	c.pass.Lock()
-	defer c.pass.Unlock()
-}
-
 func (c *Compactor) compact(p Policy, percent int64) error {
 	err := c.monitor.Failure()
 	if err == nil {

@@ -30,13 +30,6 @@ type Keys struct {
 	events  uint64
 }
 
-func newKeys(m *Monitor, secret [16]byte) *Keys {
-	return &Keys{
-		monitor: m, hasher: secret,
-		targets: targets{numbers: map[string]uint32{}}, named: map[record.Hash]*Named{}, letters: boxes{},
-	}
-}
-
 // apply takes notice of a record, as it is written or found at the start.
 func (k *Keys) apply(f *file, e *segment.Entry, offset uint32, target string, named *Named) {
 	k.last = max(k.last, e.Seq)

@@ -80,9 +80,11 @@ type Log struct {
 
 // newLog makes the parts of a log without records. Id and secret are those of its headers.
 func newLog(store *store, id, secret [16]byte, o Options) *Log {
-	m := newMonitor()
+	m := &Monitor{failed: make(chan struct{}), news: map[chan<- struct{}]struct{}{}}
 	files := &segments{monitor: m, store: store, id: id, secret: secret, numbers: map[uint32]*file{}}
-	keys := newKeys(m, secret)
+	keys := &Keys{
+		monitor: m, hasher: secret, targets: targets{numbers: map[string]uint32{}}, named: map[record.Hash]*Named{}, letters: boxes{},
+	}
 	barrier := &Barrier{
 		monitor: m, segments: files, keys: keys, wake: make(chan struct{}, 1),
 		followers: followers{all: map[string]*follower{}, released: map[string]time.Time{}},
@@ -93,7 +95,7 @@ func newLog(store *store, id, secret [16]byte, o Options) *Log {
 		segmentBytes: o.SegmentBytes, appending: make(chan struct{}, 1), batch: batch{keys: keys, hard: o.Hard}, limit: math.MaxInt64,
 	}
 	syncer := &Syncer{
-		monitor: m, store: store, segments: files, keys: keys, barrier: barrier, note: note{store: store, id: id},
+		monitor: m, store: store, segments: files, keys: keys, barrier: barrier,
 		synced: o.Synced, logger: o.Logger, ended: make(chan struct{}),
 	}
 	return &Log{
@@ -149,6 +151,8 @@ func (l *Log) Abandon() {
 
 // wait returns when nothing is written any more, after the end.
 func (l *Log) wait() {
-	l.Syncer.end()
-	l.Compactor.wait()
+	l.Syncer.stop()
+	<-l.Syncer.ended
+	l.Compactor.pass.Lock()
+	defer l.Compactor.pass.Unlock()
 }

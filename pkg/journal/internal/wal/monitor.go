@@ -22,10 +22,6 @@ type Monitor struct {
 	news map[chan<- struct{}]struct{}
 }
 
-func newMonitor() *Monitor {
-	return &Monitor{failed: make(chan struct{}), news: map[chan<- struct{}]struct{}{}}
-}
-
 // Fail makes err the error of all further calls, unless there is one.
 func (m *Monitor) Fail(err error) {
 	m.mu.Lock()

@@ -136,7 +136,7 @@ func (r *Reader) enter() error {
 	return nil
 }
 
-// Source has the file of the last [Lasts.Read]. It is for one goroutine at a time.
+// Source has the file of the last [History.Read]. It is for one goroutine at a time.
 type Source struct {
 	Strings *record.Strings
 

@@ -2,8 +2,10 @@ package wal
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -15,14 +17,24 @@ import (
 // syncEvery is the longest time that records wait for a sync.
 const syncEvery = time.Second
 
-// Syncer makes what was written durable, and writes index files. Its goroutine owns note.
+// syncedFile says up to where the log was synced: the id of the log, the number of the segment, its
+// length, and a CRC32C. So a start tells damage from the end that a crash has cut off.
+//
+// It is written behind each sync, and synced itself only once: a power loss may leave an older place of this process.
+// A place that is there was synced.
+const (
+	syncedFile = "synced"
+	syncedSize = 16 + 4 + 8 + 4
+)
+
+// Syncer makes what was written durable, and writes index files. Its goroutine owns noting.
 type Syncer struct {
 	monitor  *Monitor
 	store    *store
 	segments *segments
 	barrier  *Barrier
 	keys     *Keys
-	note     note
+	noting   disk.File           // of what is synced; nil before the first sync
 	synced   func(time.Duration) // see [Options]
 	logger   *slog.Logger
 
@@ -39,12 +51,6 @@ func (s *Syncer) begin() {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	go s.run(ctx)
-}
-
-// end returns when the goroutine has ended.
-func (s *Syncer) end() {
-	s.stop()
-	<-s.ended
 }
 
 // run syncs at once while a hard record waits, and else each second, until ctx ends.
@@ -100,7 +106,7 @@ func (s *Syncer) syncAll() error {
 	if err := s.syncFiles(open, end.segment != synced.segment); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	if err := s.note.write(end); err != nil {
+	if err := s.noteSynced(end); err != nil {
 		return fmt.Errorf("note what is synced: %w", err)
 	}
 	s.monitor.mu.Lock()
@@ -108,6 +114,31 @@ func (s *Syncer) syncAll() error {
 	s.barrier.synced = end
 	s.barrier.free()
 	return nil
+}
+
+// noteSynced writes up to where all is synced, at first in a new file. On a full disk the place before stays.
+func (s *Syncer) noteSynced(up place) error {
+	b := append(make([]byte, 0, syncedSize), s.segments.id[:]...)
+	b = binary.LittleEndian.AppendUint32(b, up.segment)
+	b = binary.LittleEndian.AppendUint64(b, uint64(up.offset))
+	b = binary.LittleEndian.AppendUint32(b, record.Checksum(b))
+	first := s.noting == nil
+	if first {
+		if err := disk.Remove(s.store.dir, syncedFile); err != nil {
+			return err
+		}
+		f, err := s.store.dir.Create(syncedFile)
+		if err != nil {
+			return unlessFull(err)
+		}
+		s.noting = f
+	}
+	_, err := s.noting.WriteAt(b, 0)
+	s.store.written.Add(syncedSize)
+	if first && err == nil {
+		err = s.noting.Sync()
+	}
+	return unlessFull(err)
 }
 
 // syncFiles syncs files, and then the directory if one is new: it counts once its name is durable.
@@ -158,7 +189,10 @@ func (s *Syncer) closeFiles() {
 	for _, f := range s.segments.all {
 		f.close()
 	}
-	s.note.close()
+	if s.noting != nil {
+		_ = s.noting.Close()
+		s.noting = nil
+	}
 }
 
 // sealAll takes the lock, and writes the index files of synced segments that are not active.
@@ -217,4 +251,16 @@ func (s *Syncer) keepsHead(e *segment.Entry, at place) (target string, ok bool) 
 		target = s.keys.targets.names[last.Target]
 	}
 	return target, true
+}
+
+// readNote reads what an earlier process has noted. What is not whole says nothing.
+func readNote(d disk.Dir) (id [16]byte, up place, err error) {
+	b, err := disk.Read(d, syncedFile, 0, syncedSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, up, nil
+	}
+	if err != nil || len(b) < syncedSize || record.Checksum(b[:28]) != binary.LittleEndian.Uint32(b[28:]) {
+		return id, up, err
+	}
+	return [16]byte(b), place{binary.LittleEndian.Uint32(b[16:]), int64(binary.LittleEndian.Uint64(b[20:]))}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -268,7 +269,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (event.Event, bool,
 	if err := ctx.Err(); err != nil {
 		return event.Event{}, false, err
 	}
-	e, err := j.log.History.LastOf(of, new(record.Strings))
+	e, err := j.log.History.LastOf(of)
 	if errors.Is(err, wal.ErrGone) {
 		return event.Event{}, false, nil
 	}
@@ -306,11 +307,9 @@ func (j *Journal) Stats() Stats {
 	s := j.log.Writer.Stats()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	dropped := map[string]uint64{}
-	addDropped(dropped, j.dropped)
 	return Stats{
 		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Keys.Last(), Blocked: s.Blocked,
-		Lost: j.lost, Dropped: dropped, Appended: s.Appended, Written: s.Written,
+		Lost: j.lost, Dropped: maps.Clone(j.dropped), Appended: s.Appended, Written: s.Written,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/internal/record"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
@@ -53,7 +52,7 @@ const (
 
 // newFirstSnapshot is the snapshot of a new sink.
 func newFirstSnapshot(c *Cursor) *states {
-	s := &states{cursor: c, first: true, run: c.journal.runs.Next(), source: wal.Source{Strings: new(record.Strings)}}
+	s := &states{cursor: c, first: true, run: c.journal.runs.Next()}
 	s.target = func(e *event.Event) string {
 		if !c.journal.config.Watched(e) {
 			return ""
@@ -72,7 +71,7 @@ func newResnapshot(c *Cursor, r Resnapshot) *states {
 	}
 	of := &r.Begin[0]
 	return &states{
-		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, begins: bounds(r.Begin), ends: bounds(r.End),
+		cursor: c, run: r.Run, begins: bounds(r.Begin), ends: bounds(r.End),
 		runOf: func(string) uint64 { return r.Run },
 		in: func(target string) bool {
 			resource, _, _ := strings.Cut(target, "@")

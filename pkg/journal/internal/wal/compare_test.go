@@ -179,7 +179,7 @@ func (m *model) differInLasts(lasts map[string]*item) string {
 	}
 	for key, i := range lasts {
 		if i.kind == record.Forgotten {
-			if e, err := m.log.History.LastOf(&i.of, new(record.Strings)); !errors.Is(err, wal.ErrGone) || got[key] != "" {
+			if e, err := m.log.History.LastOf(&i.of); !errors.Is(err, wal.ErrGone) || got[key] != "" {
 				return fmt.Sprintf("%s was forgotten, and its last event is %s or %q, %v", key, e.Event.ID, got[key], err)
 			}
 			continue
@@ -187,7 +187,7 @@ func (m *model) differInLasts(lasts map[string]*item) string {
 		id, control := got[key], i.event.Op.Control()
 		delete(got, key)
 		passed := i.event.Op.Ends() && m.gone[i.seq]
-		e, err := m.log.History.LastOf(i.event, new(record.Strings))
+		e, err := m.log.History.LastOf(i.event)
 		switch {
 		case passed && errors.Is(err, wal.ErrGone) && id == "":
 		case err != nil:

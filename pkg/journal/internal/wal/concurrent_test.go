@@ -131,7 +131,7 @@ func TestConcurrent(t *testing.T) {
 			before := len(lasts)
 			of := object("n1", event.Modified, 1)
 			of.Resource = "r1"
-			_, lastErr := l.History.LastOf(&of, new(record.Strings))
+			_, lastErr := l.History.LastOf(&of)
 			if errors.Is(lastErr, wal.ErrGone) {
 				lastErr = nil // not written yet
 			}

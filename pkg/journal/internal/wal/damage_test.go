@@ -85,7 +85,7 @@ func read(t *testing.T, l *wal.Log) (c content, err error) {
 	}))
 	return c, errors.Join(err, l.History.EachLast("core/pods", func(e event.Event) {
 		c["last "+e.Name] = e.ID
-		last, lastErr := l.History.LastOf(&e, new(record.Strings))
+		last, lastErr := l.History.LastOf(&e)
 		if err = errors.Join(err, lastErr); lastErr == nil && last.Event.ID != e.ID {
 			t.Errorf("the last event of %s is %s and %s", e.Name, e.ID, last.Event.ID)
 		}

@@ -39,7 +39,7 @@ func TestForget(t *testing.T) {
 		if err != nil || n != all-forgotten || len(lasts) != n {
 			t.Errorf("%d and %d last events, %v", n, len(lasts), err)
 		}
-		if _, err := l.History.LastOf(&objects[7], new(record.Strings)); !errors.Is(err, wal.ErrGone) {
+		if _, err := l.History.LastOf(&objects[7]); !errors.Is(err, wal.ErrGone) {
 			t.Errorf("the last event of a forgotten object: %v", err)
 		}
 		r := l.History.NewReader(1)

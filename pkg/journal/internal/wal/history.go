@@ -54,8 +54,8 @@ func (h *History) Lasts(in func(target string) bool) (objects, controls []Place,
 }
 
 // LastOf returns the last event of a key, with its data.
-func (h *History) LastOf(of *event.Event, shared *record.Strings) (Entry, error) {
-	s := Source{Strings: shared}
+func (h *History) LastOf(of *event.Event) (Entry, error) {
+	var s Source
 	defer s.Close()
 	return h.Read(Place{Key: h.keys.hasher.Event(of)}, &s)
 }
@@ -157,7 +157,7 @@ func (h *History) EachControl(take func(Entry) error) error {
 
 // each calls take with the events that match, in their order.
 func (h *History) each(match func(*segment.Entry) bool, take func(Entry) error) error {
-	s := Source{Strings: new(record.Strings)}
+	var s Source
 	defer s.Close()
 	return h.entries(func(f *file, _ *segment.Index, e *segment.Entry) error {
 		if e.Kind != record.Event || !match(e) {

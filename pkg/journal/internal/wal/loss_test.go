@@ -195,7 +195,7 @@ func TestLossAfterAFailedSync(t *testing.T) {
 	a := object("a", event.Added, 1)
 	for start := range 2 {
 		l = open(t, d, func(o *wal.Options) { o.Stale = start == 0 })
-		if _, err := l.History.LastOf(&a, new(record.Strings)); err != nil {
+		if _, err := l.History.LastOf(&a); err != nil {
 			t.Errorf("start %d: the event that readers had: %v", start, err)
 		}
 		l.Abandon()

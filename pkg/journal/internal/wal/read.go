@@ -136,12 +136,11 @@ func (r *Reader) enter() error {
 	return nil
 }
 
-// Source has the file of the last [History.Read]. It is for one goroutine at a time.
+// Source has the file of the last [History.Read]; the zero value has none. It is for one goroutine at a time.
 type Source struct {
-	Strings *record.Strings
-
-	name segment.Name
-	open disk.File
+	name    segment.Name
+	open    disk.File
+	strings record.Strings
 }
 
 // record reads a record of a segment that is held.
@@ -171,7 +170,7 @@ func (s *Source) event(in *segments, f *file, offset, size uint32) (Entry, error
 	if err != nil {
 		return Entry{}, err
 	}
-	e, err := record.ParseEvent(&rec, s.Strings)
+	e, err := record.ParseEvent(&rec, &s.strings)
 	if err != nil {
 		return Entry{}, in.damaged(f.Name, int64(offset), err)
 	}

@@ -83,7 +83,8 @@ func newLog(store *store, id, secret [16]byte, o Options) *Log {
 	m := &Monitor{failed: make(chan struct{}), news: map[chan<- struct{}]struct{}{}}
 	files := &segments{monitor: m, store: store, id: id, secret: secret, numbers: map[uint32]*file{}}
 	keys := &Keys{
-		monitor: m, hasher: secret, targets: targets{numbers: map[string]uint32{}}, named: map[record.Hash]*Named{}, letters: boxes{},
+		monitor: m, hasher: secret, targets: targets{numbers: map[string]uint32{}},
+		named: map[record.Hash]*Named{}, letters: boxes{},
 	}
 	barrier := &Barrier{
 		monitor: m, segments: files, keys: keys, wake: make(chan struct{}, 1),
@@ -92,14 +93,16 @@ func newLog(store *store, id, secret [16]byte, o Options) *Log {
 	tail := &Tail{monitor: m, barrier: barrier, most: o.TailBytes}
 	writer := &Writer{
 		monitor: m, store: store, segments: files, keys: keys, tail: tail, barrier: barrier,
-		segmentBytes: o.SegmentBytes, appending: make(chan struct{}, 1), batch: batch{keys: keys, hard: o.Hard}, limit: math.MaxInt64,
+		batch: batch{keys: keys, hard: o.Hard}, segmentBytes: o.SegmentBytes, limit: math.MaxInt64,
+		appending: make(chan struct{}, 1),
 	}
 	syncer := &Syncer{
 		monitor: m, store: store, segments: files, keys: keys, barrier: barrier,
 		synced: o.Synced, logger: o.Logger, ended: make(chan struct{}),
 	}
 	return &Log{
-		ID: files.logID(), segments: files, Monitor: m, Writer: writer, Syncer: syncer, Barrier: barrier, Keys: keys, Tail: tail,
+		ID: files.logID(), segments: files,
+		Monitor: m, Writer: writer, Syncer: syncer, Barrier: barrier, Keys: keys, Tail: tail,
 		History: &History{segments: files, keys: keys, tail: tail, barrier: barrier},
 		Letters: &Letters{monitor: m, segments: files, keys: keys, writer: writer, syncer: syncer},
 		Compactor: &Compactor{

@@ -50,8 +50,11 @@ func (s *store) writeAt(f disk.File, b []byte, at int64) error {
 
 // write makes or replaces a file.
 func (s *store) write(name string, content []byte) error {
+	if err := disk.Write(s.dir, name, content, s.syncs()); err != nil {
+		return err
+	}
 	s.written.Add(uint64(len(content)))
-	return disk.Write(s.dir, name, content, s.syncs())
+	return nil
 }
 
 // remove removes a segment and its index file.

@@ -241,7 +241,8 @@ func (s *Syncer) encode(index *segment.Index, at func(i int) place) []byte {
 
 // keepsHead reports whether an index file has the head of a record at a place, and of which target: of the last record
 // of its key. A power loss may take a record that is not synced, so those before that count, too. Until a start has
-// written its own record, no other one gets into an index file: that one is missing must show.
+// written its own record, no other one gets into an index file: that one is missing must show. It is called with the
+// lock held.
 func (s *Syncer) keepsHead(e *segment.Entry, at place) (target string, ok bool) {
 	last, is := s.keys.lastAt(e, at)
 	if !last.exists() || !is && last.place().before(s.barrier.synced) || e.Kind == record.Start && s.store.starting {

@@ -52,6 +52,7 @@ func (w *Writer) Forget(ctx context.Context, objects []event.Event) error {
 	return w.append(ctx, record.Forgotten, objects)
 }
 
+// append takes the lock.
 func (w *Writer) append(ctx context.Context, kind record.Kind, events []event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -84,10 +84,10 @@ func (a Auth) set() []string {
 // Validate returns what is wrong with the keys for a server that takes some of them: of
 // names it ("NATS"), takes are its keys.
 func (a Auth) Validate(of string, takes ...string) []sink.Problem {
-	var problems []sink.Problem
+	var problems sink.Problems
 	for _, key := range a.set() {
 		if !slices.Contains(takes, key) {
-			problems = append(problems, sink.Problem{Key: "auth." + key, Message: fmt.Sprintf("%s does not take this key: it takes %s", of, list(takes, "and"))})
+			problems.Add("auth."+key, "%s does not take this key: it takes %s", of, list(takes))
 		}
 	}
 	if problems != nil {
@@ -96,7 +96,7 @@ func (a Auth) Validate(of string, takes ...string) []sink.Problem {
 	message := ""
 	switch ways := a.ways(); {
 	case len(ways) > 1:
-		message = list(ways, "and") + " exclude each other; keep one"
+		message = list(ways) + " exclude each other; keep one"
 	case a.Password != sink.Secret{} && a.PasswordFile != "":
 		message = "password and passwordFile exclude each other; keep one"
 	case a.Token != sink.Secret{} && a.TokenFile != "":
@@ -129,12 +129,12 @@ func (a Auth) ways() []string {
 }
 
 // list joins words as a sentence has them.
-func list(words []string, last string) string {
+func list(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
 	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+	return strings.Join(words[:n], ", ") + " and " + words[n]
 }
 
 // ReadPassword returns the password, which it reads from the file if there is one.

@@ -73,19 +73,15 @@ func (s Servers) Validate(example string, wrong func(address string) string) []s
 	if len(s) == 0 {
 		return []sink.Problem{{Key: serversKey, Message: "is required: the addresses of the servers, as in [" + example + "]"}}
 	}
-	var problems []sink.Problem
+	var problems sink.Problems
 	for i, address := range s.Reveal() {
-		message := ""
-		switch {
+		switch message := wrong(address); {
 		case address == "":
-			message = "is empty: write the address of a server, as in [" + example + "]"
+			problems.Add(s.Key(i), "is empty: write the address of a server, as in [%s]", example)
 		case strings.Contains(address, ","):
-			message = "has a comma: several servers are a list, as in [" + example + "]"
-		default:
-			message = wrong(address)
-		}
-		if message != "" {
-			problems = append(problems, sink.Problem{Key: s.Key(i), Message: message})
+			problems.Add(s.Key(i), "has a comma: several servers are a list, as in [%s]", example)
+		case message != "":
+			problems.Add(s.Key(i), "%s", message)
 		}
 	}
 	return problems

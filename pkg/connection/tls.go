@@ -41,12 +41,12 @@ func (t TLS) hasKeys() bool {
 
 // Validate returns what is wrong with the keys.
 func (t TLS) Validate() []sink.Problem {
-	var problems []sink.Problem
+	var problems sink.Problems
 	if t.Enabled != nil && !*t.Enabled && t.hasKeys() {
-		problems = append(problems, sink.Problem{Key: "tls.enabled", Message: "is false, but other keys of tls are set: set it to true, or remove the other keys"})
+		problems.Add("tls.enabled", "is false, but other keys of tls are set: set it to true, or remove the other keys")
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		problems = append(problems, sink.Problem{Key: "tls", Message: "certFile and keyFile go together; set both or none"})
+		problems.Add("tls", "certFile and keyFile go together; set both or none")
 	}
 	return problems
 }

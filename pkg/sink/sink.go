@@ -104,6 +104,14 @@ type Problem struct {
 	Message string
 }
 
+// Problems are the errors in a sink's options.
+type Problems []Problem
+
+// Add adds an error of a key.
+func (p *Problems) Add(key, format string, args ...any) {
+	*p = append(*p, Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
 // Driver is one sink type.
 type Driver struct {
 	// Type is the value of `type:` in the config.

@@ -64,10 +64,10 @@ type Config struct {
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	var problems []sink.Problem
+	var problems sink.Problems
 	refuse := func(wrong bool, key, format string, args ...any) {
 		if wrong {
-			problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+			problems.Add(key, format, args...)
 		}
 	}
 	refuse(len(c.Command) == 0 || c.Command[0] == "", "command", "is required: the program and its arguments, as in [python3, /etc/informd/handler.py]")

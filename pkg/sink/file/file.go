@@ -94,31 +94,28 @@ func Driver() sink.Driver {
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	var problems []sink.Problem
-	add := func(key, format string, args ...any) {
-		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
-	}
+	var problems sink.Problems
 	switch base := filepath.Base(c.Path); {
 	case c.Path == "":
-		add("path", "is required: the file to append to, as in /var/log/informd/events.ndjson")
+		problems.Add("path", "is required: the file to append to, as in /var/log/informd/events.ndjson")
 	case strings.HasSuffix(c.Path, "/") || base == "." || base == "..":
-		add("path", "%q is a directory; add the name of the file, as in events.ndjson", c.Path)
+		problems.Add("path", "%q is a directory; add the name of the file, as in events.ndjson", c.Path)
 	case strings.ContainsRune(c.Path, 0):
-		add("path", "%q has a NUL character", c.Path)
+		problems.Add("path", "%q has a NUL character", c.Path)
 	case c.device():
-		add("path", "%q is no regular file; for standard output set type: stdout, or set the path of a regular file", c.Path)
+		problems.Add("path", "%q is no regular file; for standard output set type: stdout, or set the path of a regular file", c.Path)
 	}
 	if c.MaxBytes < minSize {
-		add("maxBytes", "%s is too small: the least is %s", c.MaxBytes, minSize)
+		problems.Add("maxBytes", "%s is too small: the least is %s", c.MaxBytes, minSize)
 	}
 	if c.MaxFiles < 1 {
-		add("maxFiles", "%d is too few: the least is 1, the current file alone", c.MaxFiles)
+		problems.Add("maxFiles", "%d is too few: the least is 1, the current file alone", c.MaxFiles)
 	}
 	if c.Format != CloudEvents && c.Format != Raw {
-		add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)", c.Format, CloudEvents, Raw)
+		problems.Add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)", c.Format, CloudEvents, Raw)
 	}
 	if problem := c.Compression.Problem(); problem != "" {
-		add("compression", "%s", problem)
+		problems.Add("compression", "%s", problem)
 	}
 	return problems
 }

@@ -83,24 +83,21 @@ func (c *Create) Toggle(on bool) { c.Never = !on }
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := slices.Concat(c.Servers.Validate("kafka-1:9092, kafka-2:9092", wrongAddress), c.validateAuth(), c.TLS.Validate())
-	add := func(key, format string, args ...any) {
-		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
-	}
+	problems := sink.Problems(slices.Concat(c.Servers.Validate("kafka-1:9092, kafka-2:9092", wrongAddress), c.validateAuth(), c.TLS.Validate()))
 	if _, err := parsePattern(c.Topic); err != nil {
-		add("topic", "%v", err)
+		problems.Add("topic", "%v", err)
 	}
 	if c.Format != formatBinary && c.Format != formatCloudEvents {
-		add("format", "%q is not a format; use binary or cloudevents", c.Format)
+		problems.Add("format", "%q is not a format; use binary or cloudevents", c.Format)
 	}
 	if codecs := codecs(); !slices.Contains(slices.Collect(maps.Keys(codecs)), c.Compression) {
-		add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
+		problems.Add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
 	}
 	if partitions := c.Create.Partitions; partitions < 0 || partitions > maxPartitions {
-		add("create.partitions", "must be between 1 and %d, or 0 for the brokers' default", maxPartitions)
+		problems.Add("create.partitions", "must be between 1 and %d, or 0 for the brokers' default", maxPartitions)
 	}
 	if replicas := c.Create.Replicas; replicas < 0 || replicas > maxReplicas {
-		add("create.replicas", "must be between 1 and %d, or 0 for the brokers' default", maxReplicas)
+		problems.Add("create.replicas", "must be between 1 and %d, or 0 for the brokers' default", maxReplicas)
 	}
 	return problems
 }

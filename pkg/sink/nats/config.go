@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -99,36 +98,33 @@ func (c *Create) Toggle(on bool) { c.Never = !on }
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := c.validateConnection()
-	add := func(key, format string, args ...any) {
-		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
-	}
+	problems := sink.Problems(c.validateConnection())
 	switch c.Format {
 	case Binary, CloudEvents, Raw:
 	default:
-		add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) or %s (the bare object as the body)",
+		problems.Add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) or %s (the bare object as the body)",
 			c.Format, Binary, CloudEvents, Raw)
 	}
 	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
-		add("subjectPrefix", "%v", err)
+		problems.Add("subjectPrefix", "%v", err)
 	}
 	if !c.JetStream {
 		if c.Create != defaultCreate() {
-			add("create", "needs a stream, and jetstream is false: remove create, or set jetstream: true")
+			problems.Add("create", "needs a stream, and jetstream is false: remove create, or set jetstream: true")
 		}
 		return problems
 	}
 	if c.Stream == "" || strings.ContainsFunc(c.Stream, badInStreamName) {
-		add("stream", "%q is not a stream name: it has at least one character, and no white space, dots, slashes, *, > or control characters", c.Stream)
+		problems.Add("stream", "%q is not a stream name: it has at least one character, and no white space, dots, slashes, *, > or control characters", c.Stream)
 	}
 	if c.Create.HistoryPerObject < 0 {
-		add("create.historyPerObject", "must not be negative; 0 is no limit")
+		problems.Add("create.historyPerObject", "must not be negative; 0 is no limit")
 	}
 	if c.Create.MaxAge < 0 {
-		add("create.maxAge", "must not be negative; 0 is no limit")
+		problems.Add("create.maxAge", "must not be negative; 0 is no limit")
 	}
 	if c.Create.Replicas < 0 || c.Create.Replicas > maxReplicas {
-		add("create.replicas", "must be between 1 and %d", maxReplicas)
+		problems.Add("create.replicas", "must be between 1 and %d", maxReplicas)
 	}
 	return problems
 }

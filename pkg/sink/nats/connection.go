@@ -60,13 +60,13 @@ func (c *Config) validateUser() []sink.Problem {
 			exposed = i
 		}
 	}
-	var problems []sink.Problem
+	var problems sink.Problems
 	if user && c.Auth.Wanted() {
-		problems = append(problems, sink.Problem{Key: "auth", Message: "servers has a user already; keep one"})
+		problems.Add("auth", "servers has a user already; keep one")
 	}
 	if exposed >= 0 && !c.AllowInsecureAuth {
-		problems = append(problems, sink.Problem{Key: c.Servers.Key(exposed), Message: "would get the password or token without TLS over the network; " +
-			"use tls://, auth.credsFile or auth.nkeyFile, or set allowInsecureAuth: true"})
+		problems.Add(c.Servers.Key(exposed), "would get the password or token without TLS over the network; "+
+			"use tls://, auth.credsFile or auth.nkeyFile, or set allowInsecureAuth: true")
 	}
 	return problems
 }

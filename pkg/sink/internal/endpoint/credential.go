@@ -12,9 +12,9 @@ import (
 // validateAuth checks that there is one credential, which HTTP can carry. of names the sink
 // type, as in "a webhook".
 func validateAuth(of string, a connection.Auth) []sink.Problem {
-	problems := a.Validate(of, connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile)
+	problems := sink.Problems(a.Validate(of, connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile))
 	if strings.ContainsRune(a.Username, ':') || strings.ContainsFunc(a.Username, badInValue) {
-		problems = append(problems, sink.Problem{Key: "auth.username", Message: "must not have a colon or a control character"})
+		problems.Add("auth.username", "must not have a colon or a control character")
 	}
 	return problems
 }

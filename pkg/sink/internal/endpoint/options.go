@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -52,17 +51,9 @@ type Kind struct {
 	WrongURL func(*url.URL) string
 }
 
-// Problems are what is wrong with options.
-type Problems []sink.Problem
-
-// Add adds a problem with a key.
-func (p *Problems) Add(key, format string, args ...any) {
-	*p = append(*p, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
-}
-
 // Check returns what is wrong with the keys for a sink type.
-func (o *Options) Check(kind Kind) Problems {
-	problems := Problems(slices.Concat(validateAuth(kind.Name, o.Auth), validateHeaders(o.Headers, o.Auth, kind.Reserved), o.TLS.Validate()))
+func (o *Options) Check(kind Kind) sink.Problems {
+	problems := sink.Problems(slices.Concat(validateAuth(kind.Name, o.Auth), validateHeaders(o.Headers, o.Auth, kind.Reserved), o.TLS.Validate()))
 	if wrong := o.wrongURL(kind); wrong != "" {
 		problems.Add("url", "%s", wrong)
 	}
@@ -102,7 +93,7 @@ func (o *Options) Destination() (name string, identified bool) { return o.URL.Re
 
 // validateHeaders checks the headers that a config adds to each request.
 func validateHeaders(headers map[string]sink.Secret, auth connection.Auth, reserved func(name string) bool) []sink.Problem {
-	var problems []sink.Problem
+	var problems sink.Problems
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		value, message := headers[name], ""
@@ -121,7 +112,7 @@ func validateHeaders(headers map[string]sink.Secret, auth connection.Auth, reser
 		}
 		seen[canonical] = true
 		if message != "" {
-			problems = append(problems, sink.Problem{Key: "headers." + name, Message: message})
+			problems.Add("headers."+name, "%s", message)
 		}
 	}
 	return problems

@@ -3,6 +3,8 @@ package nats
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -10,8 +12,65 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// codeSubjectsOverlap is a JetStream error that the client library has no name for.
-const codeSubjectsOverlap jetstream.ErrorCode = 10065
+// Codes of JetStream errors that the client library has no names for.
+const (
+	codeAccountResources      jetstream.ErrorCode = 10002
+	codeInsufficientResources jetstream.ErrorCode = 10023
+	codeStorageExceeded       jetstream.ErrorCode = 10047
+	codeSubjectsOverlap       jetstream.ErrorCode = 10065
+	codeStoreFailed           jetstream.ErrorCode = 10077
+	codeHeaderTooLarge        jetstream.ErrorCode = 10097
+	codeStreamSealed          jetstream.ErrorCode = 10109
+)
+
+// refusal is what the error of a publish to a stream means for the message: whether another try can
+// help.
+type refusal int
+
+const (
+	// refusedForNow: the server may take the message later as it is. Most errors are so: no
+	// leader, no answer, a stream that is missing, sealed or offline.
+	refusedForNow refusal = iota
+	// refusedFull: there is no free space. Every message waits.
+	refusedFull
+	// refusedStale: the last message of the subject is not the one that was expected.
+	refusedStale
+	// refusedForGood: the message is too large for the stream or the server.
+	refusedForGood
+	// refusedUnknown: the error is none that a message is known to have. If the stream takes
+	// other messages, it is this one that the server does not want.
+	refusedUnknown
+)
+
+// refusalOf says what the error of a publish means for the message. It is of no use for nil.
+func refusalOf(err error) refusal {
+	if errors.Is(err, client.ErrMaxPayload) {
+		return refusedForGood
+	}
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok {
+		return refusedForNow // of the connection, or no answer
+	}
+	switch api.ErrorCode {
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+		return refusedStale
+	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooLarge:
+		return refusedForGood
+	case codeStoreFailed:
+		if strings.Contains(api.Description, "too large") {
+			return refusedForGood
+		}
+		return refusedFull
+	case codeAccountResources, codeInsufficientResources, codeStorageExceeded:
+		return refusedFull
+	case codeStreamSealed:
+		return refusedForNow // until an operator has changed it
+	}
+	if api.Code >= http.StatusInternalServerError || api.Code == http.StatusTooManyRequests || api.Code == http.StatusNotFound {
+		return refusedForNow
+	}
+	return refusedUnknown
+}
 
 // explainAck classifies why the stream did not store a message. A message that is too large
 // can never be delivered. An error of an unknown kind may be caused by this message. All

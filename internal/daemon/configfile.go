@@ -34,16 +34,13 @@ func lookAt(path string) content {
 
 // watchConfig reloads when the file has changed, until ctx ends.
 func (d *Daemon) watchConfig(ctx context.Context) {
-	timer := time.NewTimer(untilLook())
-	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-time.After(untilLook()):
 		}
 		d.reloadIfChanged(ctx)
-		timer.Reset(untilLook())
 	}
 }
 

@@ -83,10 +83,8 @@ func (r *Runner) changeable(ctx context.Context) (limited context.Context, end c
 		case <-limited.Done():
 			return
 		}
-		timer := time.NewTimer(replacePatience)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(replacePatience):
 			cancel()
 		case <-limited.Done():
 		}

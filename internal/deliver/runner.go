@@ -176,12 +176,10 @@ func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
 	case <-ctx.Done():
 	}
 	r.abort()
-	timer := time.NewTimer(2 * closeTimeout)
-	defer timer.Stop()
 	select {
 	case <-r.done:
 		return r.left, nil
-	case <-timer.C:
+	case <-time.After(2 * closeTimeout):
 		return r.cursor.Lag().Events, fmt.Errorf("sink %q does not stop: it hangs in a write or close", r.options.Name)
 	}
 }

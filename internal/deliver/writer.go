@@ -195,10 +195,8 @@ func (t *trouble) pause(ctx context.Context, err error) {
 	if asked > 0 || t.runner.isDraining() {
 		draining = nil
 	}
-	timer := time.NewTimer(t.next(asked))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(t.next(asked)):
 	case <-draining:
 	case <-ctx.Done():
 	}

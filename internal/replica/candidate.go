@@ -111,14 +111,11 @@ func (c *candidate) run(ctx context.Context) (*Leadership, error) {
 			c.reported = false
 			wait = min(wait, max(next, time.Millisecond))
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, ctx.Err()
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-c.broken: // the leader may have released the lease; copy pauses between two attempts
-			timer.Stop()
 		}
 	}
 }

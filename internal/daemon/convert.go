@@ -27,19 +27,15 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
 			EmitWhen:    dynwatch.EmitWhen{Changed: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop},
 			SinkFilters: r.Asked(c.Sinks),
-			Actor:       r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), ResnapshotEvery: r.ResnapshotEvery,
+			Actor:       r.FieldManager, Owner: r.OwnerChain, ResnapshotEvery: r.ResnapshotEvery,
+			Changes: dynwatch.Changes{
+				Paths: slices.Contains(r.Changes, config.ChangesChanged),
+				Patch: slices.Contains(r.Changes, config.ChangesPatch),
+				Old:   slices.Contains(r.Changes, config.ChangesOldObject),
+			},
 		}
 	}
 	return all
-}
-
-// changesOf is what an entry asks for, in the words of package dynwatch.
-func changesOf(asked config.OneOrMore) dynwatch.Changes {
-	return dynwatch.Changes{
-		Paths: slices.Contains(asked, config.ChangesChanged),
-		Patch: slices.Contains(asked, config.ChangesPatch),
-		Old:   slices.Contains(asked, config.ChangesOldObject),
-	}
 }
 
 // newRoute returns what decides which events a sink gets.

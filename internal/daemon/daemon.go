@@ -43,6 +43,7 @@ type Options struct {
 
 // Daemon is one informd. It is run once.
 type Daemon struct {
+	// config is that of the start, for the settings that no reload changes. [Daemon.Config] is the one in use.
 	config     *config.Config
 	kubernetes *rest.Config
 	// kubeconfig is [kubeconfigSum] when it was read. It is looked at again in each interval.
@@ -217,7 +218,7 @@ func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 			return errors.Join(err, store.Close())
 		}
 		d.pipeline.Store(p)
-		return p.start()
+		return p.start(c)
 	})
 	return p, err
 }

@@ -73,11 +73,6 @@ func newDestinations(p *pipeline, d *Daemon) *destinations {
 	return &destinations{pipeline: p, operator: operator{d}, life: life, end: end, sinks: make(map[string]*destination)}
 }
 
-// of is [sink.Env.Found] of a sink.
-func (d *destinations) of(name string) func(identity string) {
-	return func(identity string) { d.reached(name, identity) }
-}
-
 // reached notes the destination that a sink delivers to from now on. Identity is empty if it has
 // none. The sink has not moved its cursor with it yet, and a journal saves both together: so
 // no destination keeps a note that it has every object while another one gets the events.
@@ -207,7 +202,7 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 		"sink", name, "was", was, "is", of.identity, "runbook", display.GapRunbook("destination"))
 	gap := event.Event{
 		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
-		Cluster: p.config.Cluster, Target: event.AllTargets,
+		Cluster: p.cluster, Target: event.AllTargets,
 		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
 	}
 	// A sink without gap events never gets it, and gets its objects all the same.

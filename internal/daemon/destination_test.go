@@ -247,10 +247,10 @@ func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
 	})
 	must(t, err)
 	t.Cleanup(manager.Close)
-	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &clusterJournal{
+	p := &pipeline{logger: logger, now: t.Context(), manager: manager, store: &clusterJournal{
 		Journal: log, Durable: true,
 	}}
-	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
+	d := &Daemon{config: &config.Config{}, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
 	d.pipeline.Store(p)
 	route := newRoute(config.Sink{})
 	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{

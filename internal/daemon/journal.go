@@ -186,15 +186,3 @@ func (s *clusterJournal) Close() error {
 	s.fail(journal.ErrClosed)
 	return errors.Join(release(s.leading), s.Journal.Close())
 }
-
-// errNoHistory says that nothing is left to read.
-var errNoHistory = errors.New("a memory journal ends with its informd: it needs another journal.type, or a running informd")
-
-// readJournal returns what reads the journal of a config without an informd, and closes it. The log is locked
-// meanwhile: while an informd uses it, it fails.
-func readJournal(c *config.Config) (_ journal.History, closing func() error, _ error) {
-	if c.Journal.Type == config.JournalMemory {
-		return journal.History{}, nil, errNoHistory
-	}
-	return journal.ReadDir(c.Journal.Dir)
-}

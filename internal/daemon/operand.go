@@ -17,7 +17,7 @@ import (
 // deployments.v1.apps), or as a target does (apps/deployments). As with kubectl, a name
 // without a group is that of the core group if this has the resource.
 func watchedResource(said string, targets []dynwatch.TargetStatus) (string, error) {
-	var found, all []string
+	var found []string
 	for i := range targets {
 		t := &targets[i]
 		group := event.GroupOrCore(t.Group)
@@ -25,11 +25,9 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 		if slices.Contains([]string{t.Resource, name, t.Resource + "." + group, t.Resource + "." + t.Version + "." + group}, said) {
 			found = append(found, name)
 		}
-		all = append(all, config.KubectlName(group, t.Resource))
 	}
 	slices.Sort(found)
-	slices.Sort(all)
-	found, all = slices.Compact(found), slices.Compact(all)
+	found = slices.Compact(found)
 	if core := event.GroupOrCore("") + "/" + said; slices.Contains(found, core) {
 		return core, nil
 	}
@@ -37,7 +35,7 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", all))
+		return "", notWatched(said, targets)
 	default:
 		for i, name := range found {
 			group, resource, _ := strings.Cut(name, "/")
@@ -45,6 +43,16 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 		}
 		return "", admin.Unknown("the resource %q is ambiguous: name one of %s", said, strings.Join(found, ", "))
 	}
+}
+
+// notWatched returns the error of a resource that no target has.
+func notWatched(said string, targets []dynwatch.TargetStatus) error {
+	names := make([]string, len(targets))
+	for i := range targets {
+		names[i] = config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource)
+	}
+	slices.Sort(names)
+	return admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", slices.Compact(names)))
 }
 
 // unknownSink returns the error of a sink that does not exist.

@@ -44,11 +44,10 @@ func (o operator) sink(sink string) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := p.deliveries()
-	if i := slices.IndexFunc(all, func(one *delivery) bool { return one.Name() == sink }); i >= 0 {
-		return all[i], nil
+	if one := p.delivery(sink); one != nil {
+		return one, nil
 	}
-	return nil, unknownSink(sink, names(all))
+	return nil, unknownSink(sink, names(p.deliveries()))
 }
 
 func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.Letter) error) error {

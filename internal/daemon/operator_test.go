@@ -123,7 +123,7 @@ func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	j := emptyJournal(t)
 	p := &pipeline{
-		logger: logger, config: &config.Config{}, store: &clusterJournal{Journal: j},
+		logger: logger, store: &clusterJournal{Journal: j},
 		source: deliver.NewDeadLetters(config.SourceName, j.DeadLetters(config.SourceName)),
 	}
 	cursor, err := j.Open("out", journal.FromSnapshot)

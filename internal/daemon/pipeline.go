@@ -20,7 +20,7 @@ import (
 
 // pipeline is the way of the events: watches, journal, sinks.
 type pipeline struct {
-	config  *config.Config
+	cluster string
 	logger  *slog.Logger
 	store   *clusterJournal
 	source  *deliver.DeadLetters
@@ -53,7 +53,7 @@ func newPipeline(now context.Context, d *Daemon, c *config.Config, s *clusterJou
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{config: c, logger: d.logger, store: s, now: now}
+	p := &pipeline{cluster: c.Cluster, logger: d.logger, store: s, now: now}
 	p.destinations = newDestinations(p, d)
 	p.source = deliver.NewDeadLetters(config.SourceName, s.DeadLetters(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
@@ -78,10 +78,10 @@ func newPipeline(now context.Context, d *Daemon, c *config.Config, s *clusterJou
 
 // setup makes of a sink's entry what its runner works by.
 func (p *pipeline) setup(d *Daemon, s config.Sink) deliver.Setup {
-	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
+	env := sink.Env{Name: s.Name, Cluster: p.cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
 	_, identified := destinationOf(s)
 	if identified {
-		env.Found = p.destinations.of(s.Name)
+		env.Found = func(identity string) { p.destinations.reached(s.Name, identity) }
 	}
 	lanes := s.Driver.Lanes
 	if laned, ok := s.Options.(sink.Laned); ok {
@@ -177,12 +177,12 @@ func (p *pipeline) abandon() error {
 	return errors.Join(errs...)
 }
 
-// start begins with the end of the pipe.
-func (p *pipeline) start() error {
+// start begins with the end of the pipe, and watches the resources of a config.
+func (p *pipeline) start(c *config.Config) error {
 	for _, one := range p.deliveries() {
 		p.run(one)
 	}
-	if err := p.manager.Apply(wanted(p.config)); err != nil {
+	if err := p.manager.Apply(wanted(c)); err != nil {
 		return errors.Join(err, p.drain(p.now))
 	}
 	p.repeating.start(p.now, p)

@@ -117,6 +117,13 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	return outcome, nil
 }
 
+// Config is the config in use: that of the start, or of the last reload that was accepted.
+func (d *Daemon) Config() *config.Config {
+	d.reloads.turn.Lock()
+	defer d.reloads.turn.Unlock()
+	return d.reloads.current
+}
+
 // between runs do with the config in use, while no attempt is under way.
 func (r *reloads) between(do func(*config.Config) error) error {
 	r.turn.Lock()

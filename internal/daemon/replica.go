@@ -25,13 +25,6 @@ import (
 // the caller makes the next Daemon, which follows that one.
 var ErrLeaseLost = replica.ErrLost
 
-// Config is the config in use: that of the start, or of the last reload that was accepted.
-func (d *Daemon) Config() *config.Config {
-	d.reloads.turn.Lock()
-	defer d.reloads.turn.Unlock()
-	return d.reloads.current
-}
-
 // lead returns when this process leads, with replicas in the config; nil without.
 func (d *Daemon) lead(ctx context.Context) (*replica.Leadership, error) {
 	r := d.config.Replicas
@@ -83,7 +76,7 @@ func peers(c *config.Admin) replica.Peers {
 // forward returns what serves an operator's look at objects while this process follows a leader; nil if
 // it leads, or if the leader would refuse its requests.
 func (d *Daemon) forward() http.Handler {
-	f := d.followerStatus()
+	f := d.follower.Load()
 	if f == nil || f.Leader == "" || f.Leader == d.config.Replicas.Address || d.config.Admin.TokenFile == "" {
 		return nil
 	}
@@ -137,9 +130,6 @@ func release(l *replica.Leadership) error {
 
 // releaseTimeout bounds the release of the lease, which else expires.
 const releaseTimeout = 3 * time.Second
-
-// followerStatus is nil unless this process follows another one.
-func (d *Daemon) followerStatus() *admin.Follower { return d.follower.Load() }
 
 // fenced is a sink that is written to only while this process surely leads.
 type fenced struct {

@@ -18,7 +18,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.followerStatus, Operator: operator{d},
+		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.follower.Load, Operator: operator{d},
 		Forward: d.forward, Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
@@ -94,7 +94,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 func (d *Daemon) journalUsable() (ok, mine bool) {
 	p := d.pipeline.Load()
 	if p == nil {
-		return false, d.followerStatus() == nil
+		return false, d.follower.Load() == nil
 	}
 	ok, _ = p.store.State()
 	return ok, true
@@ -102,7 +102,7 @@ func (d *Daemon) journalUsable() (ok, mine bool) {
 
 // notOpen says why the journal is not open, for commands that use it.
 func (d *Daemon) notOpen() error {
-	if f := d.followerStatus(); f != nil && f.Leader != "" {
+	if f := d.follower.Load(); f != nil && f.Leader != "" {
 		return fmt.Errorf("this informd follows %s, which has the sinks: send the command to that one", f.Leader)
 	} else if f != nil {
 		return errors.New("this informd waits for the lease, and nobody leads")

@@ -83,9 +83,16 @@ func ReadGaps(ctx context.Context, c *config.Config) (found admin.Gaps, err erro
 	return found, err
 }
 
-// reading opens the journal of the config to read it.
+// errNoHistory says that nothing is left to read.
+var errNoHistory = errors.New("a memory journal ends with its informd: it needs another journal.type, or a running informd")
+
+// reading opens the journal of the config to read it without an informd. The log is locked meanwhile: while an informd
+// uses it, it fails.
 func reading(c *config.Config, read func(journal.History) error) error {
-	reader, closing, err := readJournal(c)
+	if c.Journal.Type == config.JournalMemory {
+		return errNoHistory
+	}
+	reader, closing, err := journal.ReadDir(c.Journal.Dir)
 	if err != nil {
 		return err
 	}
@@ -126,19 +133,11 @@ func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
 	return o.daemon.tails.Open(wants.Match)
 }
 
-// checkWatched refuses a tail of a resource that no target has.
+// checkWatched refuses a tail of a resource that no target has. Without targets informd has just started.
 func checkWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
-	var names []string
-	for i := range targets {
-		if wants.MayBe(targets[i].Group, targets[i].Resource) {
-			return nil
-		}
-		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
+	watched := func(t dynwatch.TargetStatus) bool { return wants.MayBe(t.Group, t.Resource) }
+	if len(targets) == 0 || slices.ContainsFunc(targets, watched) {
+		return nil
 	}
-	if len(names) == 0 {
-		return nil // informd has just started
-	}
-	slices.Sort(names)
-	said := wants.Resource()
-	return admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", slices.Compact(names)))
+	return notWatched(wants.Resource(), targets)
 }

@@ -1,12 +1,9 @@
 package jsonend
 
-// visitor checks one member's value, which begins at value, and returns the index
-// behind it and whether the member is to be dropped.
-type visitor func(key []byte, value int) (end int, drop bool)
-
-// Walk checks an object whose members matter to visit. It also returns how many members stay. A key is given to visit with its escapes decoded. It is for the few
-// objects at the top and does not count their depth.
-func (s *Scanner) Walk(i int, visit visitor) (end, kept int) {
+// Walk checks an object whose members matter. Visit gets the decoded key of a member, checks the value
+// that begins at the index, and returns the index behind it and whether the member is to be dropped. Walk
+// also returns how many members stay. It is for the few objects at the top and does not count their depth.
+func (s *Scanner) Walk(i int, visit func(key []byte, value int) (end int, drop bool)) (end, kept int) {
 	i = s.Skip(i + 1)
 	if uint(i) < uint(len(s.Data)) && s.Data[i] == '}' {
 		return i + 1, 0

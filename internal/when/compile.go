@@ -2,6 +2,7 @@ package when
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -62,14 +63,12 @@ func NewCompiler() (*Compiler, error) {
 	if c.options, err = programOptions(env, CostLimit); err != nil {
 		return nil, fmt.Errorf("make the options of expressions: %w", err)
 	}
-	var functions []string
-	for name := range env.Functions() {
-		if identifier(name) {
-			functions = append(functions, name)
+	written := regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.]*$`) // by people: operators have other names
+	for _, name := range slices.Sorted(maps.Keys(env.Functions())) {
+		if written.MatchString(name) {
+			c.names = append(c.names, name)
 		}
 	}
-	slices.Sort(functions)
-	c.names = append(c.names, functions...)
 	return c, nil
 }
 
@@ -77,12 +76,6 @@ func NewCompiler() (*Compiler, error) {
 const oldObject = "oldObject"
 
 func variables() []string { return []string{"object", oldObject, "op", "event"} }
-
-// identifier reports whether a function has a name that one writes, not that of an
-// operator.
-func identifier(name string) bool {
-	return regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.]*$`).MatchString(name)
-}
 
 // Problem is a mistake in an expression.
 type Problem struct {

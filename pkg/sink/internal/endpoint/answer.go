@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/informd/informd/pkg/sink"
@@ -20,17 +19,6 @@ const (
 	// maxRefusals is how many events in a row an endpoint may refuse for good.
 	maxRefusals = 10
 )
-
-// trust is how far to believe an endpoint that says an event is bad: one that
-// refuses everything, for want of the right secret perhaps, must not turn the
-// whole stream into dead letters. The zero value believes nothing.
-type trust struct{ left atomic.Int64 }
-
-func (t *trust) accepted() { t.left.Store(maxRefusals) }
-
-// refused notes that the endpoint has refused one event, and says whether to
-// believe it.
-func (t *trust) refused() bool { return t.left.Add(-1) >= 0 }
 
 // Subject is what a refusal is about, and with it how often informd tries again.
 type Subject int
@@ -57,7 +45,7 @@ type Refusal struct {
 }
 
 // Accepted notes that the endpoint has accepted something.
-func (e *Endpoint) Accepted() { e.trust.accepted() }
+func (e *Endpoint) Accepted() { e.trust.Store(maxRefusals) }
 
 // CheckLogin says what to check if the endpoint has refused the credential.
 func (e *Endpoint) CheckLogin() string { return "; check " + e.kind.Login }
@@ -66,7 +54,7 @@ func (e *Endpoint) CheckLogin() string { return "; check " + e.kind.Login }
 // only says that they must go one by one.
 func (e *Endpoint) Refused(r Refusal) error {
 	hint := ""
-	permanent := r.About == OfSize || r.About == OfEvents && (r.Events > 1 || e.trust.refused())
+	permanent := r.About == OfSize || r.About == OfEvents && (r.Events > 1 || e.trust.Add(-1) >= 0)
 	if r.About == OfEvents && !permanent {
 		hint = "; it has accepted nothing else lately, so the event need not be at fault: check url, " + e.kind.Login + " and the endpoint"
 	}

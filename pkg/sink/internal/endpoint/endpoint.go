@@ -59,7 +59,9 @@ type Endpoint struct {
 	agent   string
 	encoder *compress.Encoder
 	client  *client
-	trust   trust
+	// trust is how many more refusals of single events are believed: an endpoint that refuses everything, for
+	// want of the right secret perhaps, must not turn the whole stream into dead letters.
+	trust   atomic.Int64
 	answers atomic.Bool // it has answered since Open
 }
 

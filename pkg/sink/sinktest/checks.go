@@ -25,26 +25,13 @@ func checkOrder(t *testing.T, h *harness) {
 	}
 }
 
-// checkOps: every kind of event arrives with its attributes and data.
-func checkOps(t *testing.T, h *harness) {
-	events := AllOps()
-	h.mustWrite(t, events)
-	h.wantExactly(t, events)
-}
-
-// checkHostile: no name breaks out of its place.
-func checkHostile(t *testing.T, h *harness) {
-	events := Hostile()
-	h.mustWrite(t, events)
-	h.wantExactly(t, events)
-}
-
-// checkBig: etcd's default limit is 1.5 MiB for an object.
-func checkBig(t *testing.T, h *harness) {
-	small, big := Events(4), Big(2, 3<<19)
-	events := []event.Event{small[0], big[0], small[1], small[2], big[1], small[3]}
-	h.mustWrite(t, events)
-	h.wantExactly(t, events)
+// checkContents: every event arrives with its attributes and data.
+func checkContents(events []event.Event) func(t *testing.T, h *harness) {
+	return func(t *testing.T, h *harness) {
+		t.Helper()
+		h.mustWrite(t, events)
+		h.wantExactly(t, events)
+	}
 }
 
 // checkEmpty: a Write of nothing delivers nothing, and harms nothing.

@@ -90,8 +90,8 @@ func (c *Config) Validate() []sink.Problem {
 	if c.Format != formatBinary && c.Format != formatCloudEvents {
 		problems.Add("format", "%q is not a format; use binary or cloudevents", c.Format)
 	}
-	if codecs := codecs(); !slices.Contains(slices.Collect(maps.Keys(codecs)), c.Compression) {
-		problems.Add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
+	if _, ok := codecs()[c.Compression]; !ok {
+		problems.Add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs())), ", "))
 	}
 	if partitions := c.Create.Partitions; partitions < 0 || partitions > maxPartitions {
 		problems.Add("create.partitions", "must be between 1 and %d, or 0 for the brokers' default", maxPartitions)

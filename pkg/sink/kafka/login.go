@@ -24,11 +24,6 @@ const (
 	mechanismOAuth  = "oauthbearer"
 )
 
-// exposes reports whether the mechanism sends the password or token itself.
-func exposes(a connection.Auth) bool {
-	return a.Mechanism == mechanismPlain || a.Mechanism == mechanismOAuth
-}
-
 func (c *Config) validateAuth() []sink.Problem {
 	a := c.Auth
 	if problems := a.Validate("Kafka", connection.Mechanism, connection.Username, connection.Password, connection.PasswordFile,
@@ -65,7 +60,8 @@ func (c *Config) validateAuth() []sink.Problem {
 // endangers reports whether a connection to the host would send the password or token
 // without TLS, unless the user allows it.
 func (c *Config) endangers(host string) bool {
-	return exposes(c.Auth) && !c.TLS.Wanted() && !c.AllowInsecureAuth && !connection.Loopback(host)
+	exposes := c.Auth.Mechanism == mechanismPlain || c.Auth.Mechanism == mechanismOAuth
+	return exposes && !c.TLS.Wanted() && !c.AllowInsecureAuth && !connection.Loopback(host)
 }
 
 // Exposed implements [sink.Exposer].

@@ -157,6 +157,16 @@ func Decode(value []byte) ([]byte, bool) {
 	return []byte(s), true
 }
 
+// Key returns the decoded key whose opening quote is at i, and where its value begins. It aliases data if
+// the key has no escapes.
+func Key(data []byte, i int) (key []byte, value int) {
+	end, escapes := Text(data, i)
+	if key = data[i+1 : end-1]; escapes {
+		key, _ = Decode(data[i:end])
+	}
+	return key, end + 1
+}
+
 // AppendString appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
 // encoding/json.
 func AppendString[T string | []byte](dst []byte, text T) []byte {

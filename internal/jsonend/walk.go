@@ -82,10 +82,6 @@ func (s *Scanner) elements(i, depth int, visit func(i int) (end int)) int {
 // Decoded returns the text of the string whose opening quote is at i, which was
 // checked before. It aliases data if the string has no escapes.
 func (s *Scanner) Decoded(i int) []byte {
-	end, escapes := Text(s.Data, i)
-	if !escapes {
-		return s.Data[i+1 : end-1]
-	}
-	text, _ := Decode(s.Data[i:end])
+	text, _ := Key(s.Data, i)
 	return text
 }

@@ -101,13 +101,9 @@ func (o *object) scan() (m member, ok bool) {
 		o.next = 0
 		return m, false
 	}
-	end, escapes := jsonend.Text(o.text, o.next)
-	if m.key = o.text[o.next+1 : end-1]; escapes {
-		m.key, _ = jsonend.Decode(o.text[o.next:end])
-	}
-	value := end + len(":")
-	end = jsonend.Value(o.text, value)
-	m.text = o.text[value:end]
+	key, value := jsonend.Key(o.text, o.next)
+	end := jsonend.Value(o.text, value)
+	m.key, m.text = key, o.text[value:end]
 	if o.next = 0; o.text[end] == ',' {
 		o.next = end + 1
 	}

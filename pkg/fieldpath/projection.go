@@ -47,7 +47,7 @@ func (c *cutter) container(i int, keep, omit window, whole bool) int {
 		begin := i
 		var name []byte
 		if !array {
-			name, i = key(c.data, i)
+			name, i = jsonend.Key(c.data, i)
 		}
 		bottom := len(c.stack)
 		var stays bool

@@ -116,7 +116,7 @@ func (w *walker) container(i int, at window) int {
 		if array {
 			w.location = appendElement(w.location)
 		} else {
-			name, i = key(w.data, i)
+			name, i = jsonend.Key(w.data, i)
 			w.location = appendKey(w.location, name)
 		}
 		i = w.value(i, w.stack.into(at, array, name))
@@ -164,14 +164,3 @@ func appendKey(location, name []byte) []byte {
 }
 
 func appendElement(location []byte) []byte { return append(location, 0) }
-
-// key returns the text of the key whose opening quote is at i, and where its value
-// begins.
-func key(data []byte, i int) (name []byte, value int) {
-	end, escapes := jsonend.Text(data, i)
-	name = data[i+1 : end-1]
-	if escapes {
-		name, _ = jsonend.Decode(data[i:end])
-	}
-	return name, end + 1
-}

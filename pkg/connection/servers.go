@@ -102,9 +102,12 @@ func HostPort(address, defaultPort string) (host string, port uint16, err error)
 	return host, uint16(number), nil
 }
 
-// Remote returns the key and the host of the first address host:port that is one of another machine, "" if
-// there is none.
-func (s Servers) Remote() (key, host string) {
+// Exposed returns the key and the host of the first address host:port that is one of another machine, for
+// [sink.Exposer]. Both are empty if there is none, with TLS, or if the user allows a connection without.
+func (s Servers) Exposed(t TLS, allowed bool) (key, host string) {
+	if t.Wanted() || allowed {
+		return "", ""
+	}
 	for i, address := range s.Reveal() {
 		if host, _, err := HostPort(address, "1"); err == nil && !Loopback(host) {
 			return s.Key(i), host

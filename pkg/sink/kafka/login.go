@@ -65,12 +65,7 @@ func (c *Config) endangers(host string) bool {
 }
 
 // Exposed implements [sink.Exposer].
-func (c *Config) Exposed() (key, host string) {
-	if c.TLS.Wanted() || c.AllowInsecureAuth {
-		return "", ""
-	}
-	return c.Servers.Remote()
-}
+func (c *Config) Exposed() (key, host string) { return c.Servers.Exposed(c.TLS, c.AllowInsecureAuth) }
 
 // dial makes a connection to a broker, one of the config or one that those have
 // announced, which Validate has not seen.

@@ -106,12 +106,7 @@ func wrongAddress(address string) string {
 }
 
 // Exposed implements [sink.Exposer].
-func (c *Config) Exposed() (key, host string) {
-	if c.TLS.Wanted() || c.AllowInsecureAuth {
-		return "", ""
-	}
-	return c.Servers.Remote()
-}
+func (c *Config) Exposed() (key, host string) { return c.Servers.Exposed(c.TLS, c.AllowInsecureAuth) }
 
 // Destination implements [sink.Destined]: the table cursors has an identity.
 func (c *Config) Destination() (name string, identified bool) {

@@ -1,41 +1,30 @@
 // Package file is the sink that appends events to a file, one CloudEvents JSON
 // object or one bare object per line, and keeps a bounded number of older files
-// beside it.
+// beside it. docs/sinks/file.md has what users see of it.
 //
-// Open belongs to the deliver package, which gets the [Driver] from package
-// drivers. This package does not upload or age files; other programs may move or
-// remove them at any time.
+// Package deliver opens the sink through the [Driver] of package drivers. This package
+// does not upload or age files; other programs may move or remove them at any time.
 //
 // # What is in the files
 //
 // An event counts as delivered when its line is on stable storage: every Write
-// ends with fsync. No incomplete line is ever in the middle of a file. The sink cuts off
+// ends with fsync. The sink cuts off
 // the incomplete line of a failed write at once, and that of a crash when it opens the file;
 // a line that lacks only its end gets one. The sink refuses a file that does not begin as a
 // file of the format, and one whose last line is incomplete and does not begin as a line
 // of the format: informd did not write it, and it stays as it is. If the format was changed
 // to raw, one file has lines of both formats.
 //
-// # Rotation
+// # Older files
 //
-// The names are those that logrotate gives: path is the current file, path.1
-// the one before, path.2 the one before that. When the next event would take the
-// current file beyond maxBytes, all files move up by one, the oldest of maxFiles
-// is removed, and the event begins a new file. An event is never split; one that
-// is larger than maxBytes has a file to itself. An external logrotate can do it
-// instead (in "create" or plain mode): a file that was moved or removed is
-// noticed at the next Write, which goes to a new file. Only a rotation of the sink removes
-// files beyond maxFiles: those that logrotate keeps are its own until then.
+// The names are those that logrotate gives, so that it can rotate instead: a file that was
+// moved or removed is noticed at the next Write, which goes to a new file. Only a rotation of
+// the sink removes files beyond maxFiles: those that logrotate keeps are its own until then.
 //
-// # Compression
-//
-// With a compression the older files are compressed one after the other, in the
-// background, and have its suffix after their number: path.1.gz. The current file
-// is never compressed, so that programs can follow it and the sink can cut off an incomplete
-// line. A compressed file replaces the other when it is on stable storage as a
-// whole; until then it is path.compressing. A rotation waits for the one under way. An
-// interrupted compression starts again after a crash. Files of any suffix count for maxFiles,
-// and rotate, whatever the compression is now. If an external logrotate rotates the files, let it compress them, too.
+// The older files are compressed in the background. A compressed file replaces the other when
+// it is on stable storage as a whole; until then it is path.compressing. A rotation waits for
+// the one under way, and an interrupted compression starts again after a crash. Files of any
+// suffix count for maxFiles, and rotate, whatever the compression is now.
 package file
 
 import (

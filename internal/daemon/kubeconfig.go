@@ -22,18 +22,17 @@ import (
 // kubernetesConfig finds the API server: the named kubeconfig, else that of the
 // Pod, else $KUBECONFIG or ~/.kube/config.
 func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
-	rules, err := kubeconfigRules(c)
+	kubeconfig, err := kubeconfigOf(c)
 	if err != nil {
 		return nil, err
 	}
-	if rules == nil {
+	if kubeconfig == nil {
 		return rest.InClusterConfig()
 	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
-	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	loaded, err := kubeconfig.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with $KUBECONFIG or the key kubernetes.kubeconfig",
-			strings.Join(rules.GetLoadingPrecedence(), " or "))
+			strings.Join(kubeconfig.ConfigAccess().GetLoadingPrecedence(), " or "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
@@ -41,8 +40,8 @@ func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
 	return loaded, nil
 }
 
-// kubeconfigRules say which files are the kubeconfig, nil for the Pod's service account.
-func kubeconfigRules(c config.Kubernetes) (*clientcmd.ClientConfigLoadingRules, error) {
+// kubeconfigOf is the kubeconfig, which is read when it is asked, nil for the Pod's service account.
+func kubeconfigOf(c config.Kubernetes) (clientcmd.ClientConfig, error) {
 	if c.Kubeconfig == "" && c.Context == "" {
 		_, err := rest.InClusterConfig()
 		if err == nil {
@@ -61,7 +60,8 @@ func kubeconfigRules(c config.Kubernetes) (*clientcmd.ClientConfigLoadingRules, 
 		}
 		rules.ExplicitPath = filepath.Join(home, rest)
 	}
-	return rules, nil
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil
 }
 
 // kubeconfigInterval is the time between two looks at the files of the kubeconfig.
@@ -132,12 +132,12 @@ func proxyOf(c *rest.Config) string {
 
 // kubeconfigSum is what the files of the kubeconfig hold, zero without a kubeconfig. A file may be missing.
 func kubeconfigSum(c config.Kubernetes) (sum [sha256.Size]byte) {
-	rules, err := kubeconfigRules(c)
-	if err != nil || rules == nil {
+	kubeconfig, err := kubeconfigOf(c)
+	if err != nil || kubeconfig == nil {
 		return sum
 	}
 	h := sha256.New()
-	for _, path := range rules.GetLoadingPrecedence() {
+	for _, path := range kubeconfig.ConfigAccess().GetLoadingPrecedence() {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			content = []byte(err.Error())

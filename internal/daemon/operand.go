@@ -52,7 +52,8 @@ func notWatched(said string, targets []dynwatch.TargetStatus) error {
 		names[i] = config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource)
 	}
 	slices.Sort(names)
-	return admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", slices.Compact(names)))
+	names = slices.Compact(names)
+	return admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", names))
 }
 
 // unknownSink returns the error of a sink that does not exist.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
@@ -91,19 +90,18 @@ func leaseNamespace(c *config.Config) (string, error) {
 	if c.Replicas.Namespace != "" {
 		return c.Replicas.Namespace, nil
 	}
-	rules, err := kubeconfigRules(c.Kubernetes)
+	kubeconfig, err := kubeconfigOf(c.Kubernetes)
 	if err != nil {
 		return "", err
 	}
-	if rules == nil {
+	if kubeconfig == nil {
 		text, err := os.ReadFile(namespaceFile)
 		if err != nil {
 			return "", fmt.Errorf("find the namespace of the lease: %w; set replicas.namespace", err)
 		}
 		return strings.TrimSpace(string(text)), nil
 	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Kubernetes.Context}
-	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).Namespace()
+	namespace, _, err := kubeconfig.Namespace()
 	if err != nil {
 		return "", fmt.Errorf("find the namespace of the lease: %w; set replicas.namespace", err)
 	}

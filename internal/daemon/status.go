@@ -18,8 +18,9 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Follower: d.follower.Load, Operator: operator{d},
-		Forward: d.forward, Log: d.logHandler(), Config: func() *admin.Config { return d.reloads.status(d.config.Path) },
+		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus,
+		Follower: d.follower.Load, Operator: operator{d}, Forward: d.forward, Log: d.logHandler(),
+		Config:  func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }

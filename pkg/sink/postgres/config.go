@@ -62,12 +62,14 @@ type Retention struct {
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := sink.Problems(slices.Concat(c.Servers.Validate("postgres-1:5432, postgres-2:5432", wrongAddress), c.validateAuth(), c.TLS.Validate()))
+	problems := sink.Problems(slices.Concat(
+		c.Servers.Validate("postgres-1:5432, postgres-2:5432", wrongAddress), c.validateAuth(), c.TLS.Validate()))
 	if c.Database == "" || strings.ContainsRune(c.Database, 0) {
 		problems.Add("database", "is required: the name of a database that exists")
 	}
 	if !regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`).MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") {
-		problems.Add("schema", "%q is not a name for the schema: use at most 63 of a-z, 0-9 and _, as in informd", c.Schema)
+		problems.Add("schema", "%q is not a name for the schema: use at most 63 of a-z, 0-9 and _, as in informd",
+			c.Schema)
 	}
 	if c.Retention.Age < 0 || c.Retention.Age > 0 && c.Retention.Age < minRetention {
 		problems.Add("retention.age", "must be at least %v, or 0 for no limit", minRetention)

@@ -12,7 +12,8 @@ import (
 // validateAuth checks that there is one credential, which HTTP can carry. of names the sink
 // type, as in "a webhook".
 func validateAuth(of string, a connection.Auth) []sink.Problem {
-	problems := sink.Problems(a.Validate(of, connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile))
+	problems := sink.Problems(a.Validate(of, connection.Username, connection.Password, connection.PasswordFile,
+		connection.Token, connection.TokenFile))
 	if strings.ContainsRune(a.Username, ':') || strings.ContainsFunc(a.Username, badInValue) {
 		problems.Add("auth.username", "must not have a colon or a control character")
 	}

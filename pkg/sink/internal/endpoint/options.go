@@ -53,7 +53,8 @@ type Kind struct {
 
 // Check returns what is wrong with the keys for a sink type.
 func (o *Options) Check(kind Kind) sink.Problems {
-	problems := sink.Problems(slices.Concat(validateAuth(kind.Name, o.Auth), validateHeaders(o.Headers, o.Auth, kind.Reserved), o.TLS.Validate()))
+	problems := sink.Problems(slices.Concat(validateAuth(kind.Name, o.Auth),
+		validateHeaders(o.Headers, o.Auth, kind.Reserved), o.TLS.Validate()))
 	if wrong := o.wrongURL(kind); wrong != "" {
 		problems.Add("url", "%s", wrong)
 	}

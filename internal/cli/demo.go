@@ -22,6 +22,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/stdout"
 )
 
@@ -68,7 +69,7 @@ func (std streams) demo(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeServer()
-	out, format := io.Writer(unbroken{std.out, cancel}), stdout.CloudEvents
+	out, format := io.Writer(unbroken{std.out, cancel}), sink.FormatCloudEvents
 	if isTerminal(std.out) {
 		out, format = std.out, stdout.Pretty
 	}
@@ -174,7 +175,7 @@ In another terminal:
 `
 
 // writeDemo writes the config of the daemon and what it names. It returns the hints for people.
-func writeDemo(dir, server string, format stdout.Format) (hints string, err error) {
+func writeDemo(dir, server string, format sink.Format) (hints string, err error) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	listen, err := freeAddress()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/informd/informd/pkg/event"
 )
 
 // Secret is a text that must not show: it prints, marshals and logs as
@@ -111,6 +113,29 @@ func (b ByteSize) String() string {
 
 // MarshalText is the inverse of UnmarshalText.
 func (b ByteSize) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// Format is the form of an event, for sinks that have several.
+type Format string
+
+// The formats.
+const (
+	// FormatCloudEvents is CloudEvents structured mode: the whole event as JSON.
+	FormatCloudEvents Format = "cloudevents"
+	// FormatBinary is CloudEvents binary mode: the attributes are headers
+	// ([event.Event.AppendHeaders]), the body is the data.
+	FormatBinary Format = "binary"
+	// FormatRaw is the bare object: the body beside the headers of binary mode ([event.Event.Raw]),
+	// or a line ([event.Event.AppendRaw]).
+	FormatRaw Format = "raw"
+)
+
+// AppendLine appends an event as a line of JSON, in the format cloudevents or raw.
+func (f Format) AppendLine(dst []byte, e *event.Event) []byte {
+	if f == FormatRaw {
+		return append(e.AppendRaw(dst), '\n')
+	}
+	return append(e.AppendJSON(dst), '\n')
+}
 
 // Toggle is implemented by a block of options that a config may also give as true, for the
 // defaults of the block, or as false.

@@ -199,12 +199,12 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 	}{
 		"structured":       {func(*webhook.Config) {}, structured()},
 		"batch":            {func(c *webhook.Config) { c.Batch = 7 }, structured()},
-		"binary":           {func(c *webhook.Config) { c.Format = webhook.Binary }, binary()},
-		"raw":              {func(c *webhook.Config) { c.Format = webhook.Raw }, raw()},
+		"binary":           {func(c *webhook.Config) { c.Format = sink.FormatBinary }, binary()},
+		"raw":              {func(c *webhook.Config) { c.Format = sink.FormatRaw }, raw()},
 		"structured, gzip": {func(c *webhook.Config) { c.Compression = "gzip" }, structured()},
 		"batch, gzip":      {func(c *webhook.Config) { c.Batch, c.Compression = 7, "gzip" }, structured()},
-		"binary, gzip":     {func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, "gzip" }, binary()},
-		"binary, zstd":     {func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, "zstd" }, binary()},
+		"binary, gzip":     {func(c *webhook.Config) { c.Format, c.Compression = sink.FormatBinary, "gzip" }, binary()},
+		"binary, zstd":     {func(c *webhook.Config) { c.Format, c.Compression = sink.FormatBinary, "zstd" }, binary()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secrets := t.TempDir() + "/secret"
@@ -230,7 +230,7 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 // TestCloudEventsOverNATS: the SDK reads every message, of every format, from a real
 // server.
 func TestCloudEventsOverNATS(t *testing.T) {
-	for format, m := range map[nats.Format]mode{nats.Binary: binary(), nats.CloudEvents: structured(), nats.Raw: raw()} {
+	for format, m := range map[sink.Format]mode{sink.FormatBinary: binary(), sink.FormatCloudEvents: structured(), sink.FormatRaw: raw()} {
 		t.Run(string(format), func(t *testing.T) {
 			server := startServer(t)
 			in := subscribe(t, server.URL())

@@ -40,7 +40,7 @@ func (s *programs) attempt(ctx context.Context, p *process, events []event.Event
 	defer context.AfterFunc(ctx, func() { p.kill(ctx.Err()) })()
 	var lines []byte
 	for i := range events {
-		lines = appendLine(lines, &events[i])
+		lines = sink.FormatCloudEvents.AppendLine(lines, &events[i])
 	}
 	sent := make(chan int, 1)
 	go func() {

@@ -112,12 +112,9 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 
 // Render implements [sink.Renderer].
 func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
-	out := sink.Rendered{To: "standard input of " + c.Command[0], Body: appendLine(nil, e)}
+	out := sink.Rendered{To: "standard input of " + c.Command[0], Body: sink.FormatCloudEvents.AppendLine(nil, e)}
 	if c.Ack == Exit && c.Batch > 1 {
 		out.Notes = []string{fmt.Sprintf("a run has up to %d events", c.Batch)}
 	}
 	return out, c.unanswerable(e)
 }
-
-// appendLine appends what the program reads of an event.
-func appendLine(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }

@@ -240,7 +240,7 @@ func everything(t *testing.T, c *file.Config) string {
 
 func TestRawLines(t *testing.T) {
 	path := newPath(t)
-	c := &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 2, Format: file.Raw}
+	c := &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 2, Format: sink.FormatRaw}
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
 	s := openSink(t, c)
 	sinktest.MustWrite(t, s, events)

@@ -42,18 +42,6 @@ import (
 // minSize is the smallest maxBytes: a smaller one means constant rotation.
 const minSize = sink.MiB
 
-// Format is the form of a line.
-type Format string
-
-// The formats.
-const (
-	// CloudEvents is CloudEvents 1.0 JSON.
-	CloudEvents Format = "cloudevents"
-	// Raw is the bare object, as [event.Event.AppendRaw] has it: what ends an object,
-	// and control records, are CloudEvents.
-	Raw Format = "raw"
-)
-
 // Config is the options of a file sink.
 type Config struct {
 	// Path is the current file, absolute or relative to the working directory.
@@ -64,8 +52,8 @@ type Config struct {
 	// MaxFiles is the largest number of files, the current one included: the limit of the
 	// disk space is MaxFiles times MaxBytes.
 	MaxFiles int `yaml:"maxFiles"`
-	// Format is [CloudEvents] or [Raw].
-	Format Format `yaml:"format" enum:"cloudevents,raw"`
+	// Format is "cloudevents" or "raw".
+	Format sink.Format `yaml:"format" enum:"cloudevents,raw"`
 	// Compression is the compression of older files. MaxBytes is the size before compression.
 	Compression compress.Method `yaml:"compression"`
 }
@@ -75,7 +63,9 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: "file",
 		New: func() sink.Config {
-			return &Config{MaxBytes: 100 * sink.MiB, MaxFiles: 10, Format: CloudEvents, Compression: compress.None}
+			return &Config{
+				MaxBytes: 100 * sink.MiB, MaxFiles: 10, Format: sink.FormatCloudEvents, Compression: compress.None,
+			}
 		},
 		Lanes: 1,
 	}
@@ -92,7 +82,8 @@ func (c *Config) Validate() []sink.Problem {
 	case strings.ContainsRune(c.Path, 0):
 		problems.Add("path", "%q has a NUL character", c.Path)
 	case c.device():
-		problems.Add("path", "%q is no regular file; for standard output set type: stdout, or set the path of a regular file", c.Path)
+		problems.Add("path", "%q is no regular file; for standard output set type: stdout, "+
+			"or set the path of a regular file", c.Path)
 	}
 	if c.MaxBytes < minSize {
 		problems.Add("maxBytes", "%s is too small: the least is %s", c.MaxBytes, minSize)
@@ -100,8 +91,9 @@ func (c *Config) Validate() []sink.Problem {
 	if c.MaxFiles < 1 {
 		problems.Add("maxFiles", "%d is too few: the least is 1, the current file alone", c.MaxFiles)
 	}
-	if c.Format != CloudEvents && c.Format != Raw {
-		problems.Add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)", c.Format, CloudEvents, Raw)
+	if c.Format != sink.FormatCloudEvents && c.Format != sink.FormatRaw {
+		problems.Add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)",
+			c.Format, sink.FormatCloudEvents, sink.FormatRaw)
 	}
 	if problem := c.Compression.Problem(); problem != "" {
 		problems.Add("compression", "%s", problem)
@@ -134,15 +126,7 @@ func (c *Config) Destination() (name string, identified bool) {
 
 // Render implements [sink.Renderer].
 func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
-	return sink.Rendered{To: c.Path, Body: appendLine(nil, c.renderer(), e)}, nil
-}
-
-// renderer is how an event becomes a line.
-func (c *Config) renderer() renderer {
-	if c.Format == Raw {
-		return (*event.Event).AppendRaw
-	}
-	return (*event.Event).AppendJSON
+	return sink.Rendered{To: c.Path, Body: c.Format.AppendLine(nil, e)}, nil
 }
 
 // Open implements [sink.Config]. It opens or makes the file, and takes a lock on
@@ -155,11 +139,11 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	s := &Sink{
 		log:         &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
 		compression: c.Compression,
-		render:      c.renderer(),
+		format:      c.Format,
 		maxBytes:    int64(c.MaxBytes),
 		disk:        systemDisk(),
 	}
-	if c.Format == Raw {
+	if c.Format == sink.FormatRaw {
 		s.log.beginnings = append(s.log.beginnings, `{"apiVersion":"`)
 	}
 	if err := s.log.open(); err != nil {

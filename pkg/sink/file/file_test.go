@@ -193,7 +193,7 @@ func TestForeignFilesStay(t *testing.T) {
 		"a brace and more":                  `{ precious`,
 		"text without a newline at the end": "precious",
 	} {
-		for _, format := range []file.Format{file.Raw, file.CloudEvents} {
+		for _, format := range []sink.Format{sink.FormatRaw, sink.FormatCloudEvents} {
 			t.Run(name+"/"+string(format), func(t *testing.T) {
 				path := newPath(t)
 				write(t, path, text)
@@ -274,7 +274,7 @@ func TestValidate(t *testing.T) {
 		"memory":      {func(c *file.Config) { c.Path = "/dev/shm/events" }, nil},
 		"small":       {func(c *file.Config) { c.MaxBytes = sink.MiB - 1 }, []string{"maxBytes"}},
 		"smallest":    {func(c *file.Config) { c.MaxBytes, c.MaxFiles = sink.MiB, 1 }, nil},
-		"raw, packed": {func(c *file.Config) { c.Format, c.Compression = file.Raw, compress.Zstd }, nil},
+		"raw, packed": {func(c *file.Config) { c.Format, c.Compression = sink.FormatRaw, compress.Zstd }, nil},
 		"all at once": {
 			func(c *file.Config) { *c = file.Config{} },
 			[]string{"path", "maxBytes", "maxFiles", "format", "compression"},

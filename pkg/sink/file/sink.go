@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
@@ -25,16 +26,13 @@ type Sink struct {
 	log         *log
 	compression compress.Method
 	compressor  *compressor // the last one; nil if older files stay as they are
-	render      renderer
+	format      sink.Format
 	maxBytes    int64
 	disk        disk
 	// buffer holds the lines of a portion, ends where each of them ends.
 	buffer []byte
 	ends   []int
 }
-
-// renderer appends the line of an event, without the newline, to dst.
-type renderer func(e *event.Event, dst []byte) []byte
 
 // disk is what can fail halfway. Tests put failures there.
 type disk struct {
@@ -103,7 +101,7 @@ func (s *Sink) compressOlder() {
 func (s *Sink) encode(batch []event.Event) {
 	s.buffer, s.ends = s.buffer[:0], s.ends[:0]
 	for i := range batch {
-		s.buffer = appendLine(s.buffer, s.render, &batch[i])
+		s.buffer = s.format.AppendLine(s.buffer, &batch[i])
 		alone := s.log.size == 0 && i == 0
 		if s.log.size+int64(len(s.buffer)) > s.maxBytes && !alone {
 			return
@@ -113,11 +111,6 @@ func (s *Sink) encode(batch []event.Event) {
 			return
 		}
 	}
-}
-
-// appendLine appends what the file has of an event.
-func appendLine(dst []byte, render renderer, e *event.Event) []byte {
-	return append(render(e, dst), '\n')
 }
 
 // append writes the encoded lines and returns how many of them are on stable

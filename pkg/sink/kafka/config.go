@@ -19,9 +19,6 @@ const (
 	// Type is the value of `type:` for this sink.
 	Type = "kafka"
 
-	formatBinary      = "binary"
-	formatCloudEvents = "cloudevents"
-
 	compressionNone = "none"
 
 	defaultPort = "9092"
@@ -33,7 +30,7 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: Type,
 		New: func() sink.Config {
-			return &Config{Tombstones: true, Format: formatBinary, Compression: compressionNone}
+			return &Config{Tombstones: true, Format: sink.FormatBinary, Compression: compressionNone}
 		},
 		Lanes:  1,
 		Remote: true,
@@ -52,7 +49,7 @@ type Config struct {
 	Tombstones bool `yaml:"tombstones"`
 	// Format is the form of a record: binary, or cloudevents, the whole event as
 	// JSON.
-	Format string `yaml:"format" enum:"binary,cloudevents"`
+	Format sink.Format `yaml:"format" enum:"binary,cloudevents"`
 	// Compression is the compression of batches: none, gzip, snappy, lz4 or zstd.
 	Compression string `yaml:"compression"`
 	// Auth takes mechanism with username and passwordFile or password, or mechanism:
@@ -83,15 +80,17 @@ func (c *Create) Toggle(on bool) { c.Never = !on }
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := sink.Problems(slices.Concat(c.Servers.Validate("kafka-1:9092, kafka-2:9092", wrongAddress), c.validateAuth(), c.TLS.Validate()))
+	problems := sink.Problems(slices.Concat(
+		c.Servers.Validate("kafka-1:9092, kafka-2:9092", wrongAddress), c.validateAuth(), c.TLS.Validate()))
 	if _, err := parsePattern(c.Topic); err != nil {
 		problems.Add("topic", "%v", err)
 	}
-	if c.Format != formatBinary && c.Format != formatCloudEvents {
+	if c.Format != sink.FormatBinary && c.Format != sink.FormatCloudEvents {
 		problems.Add("format", "%q is not a format; use binary or cloudevents", c.Format)
 	}
 	if _, ok := codecs()[c.Compression]; !ok {
-		problems.Add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs())), ", "))
+		all := strings.Join(slices.Sorted(maps.Keys(codecs())), ", ")
+		problems.Add("compression", "%q is not a compression; use one of %s", c.Compression, all)
 	}
 	if partitions := c.Create.Partitions; partitions < 0 || partitions > maxPartitions {
 		problems.Add("create.partitions", "must be between 1 and %d, or 0 for the brokers' default", maxPartitions)
@@ -161,7 +160,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		pattern:    pattern,
 		create:     c.Create,
 		tombstones: c.Tombstones,
-		structured: c.Format == formatCloudEvents,
+		structured: c.Format == sink.FormatCloudEvents,
 		known:      map[string]struct{}{},
 		ids:        map[string]topicID{},
 		ends:       map[partition]int64{},

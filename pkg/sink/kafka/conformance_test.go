@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 				Setup: func(t *testing.T) *sinktest.Destination {
 					t.Helper()
 					m := &moods{cluster: startCluster(t)}
-					return destination(m, tt.breaks, func(c *kafka.Config) { c.Format, c.Compression = tt.encoding, tt.compression })
+					return destination(m, tt.breaks, func(c *kafka.Config) { c.Format, c.Compression = sink.Format(tt.encoding), tt.compression })
 				},
 				IgnoreGoroutines: []goleak.Option{ // of connections and of controls, until the cluster is closed
 					goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),

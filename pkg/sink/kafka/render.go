@@ -16,7 +16,7 @@ func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 		return sink.Rendered{}, err
 	}
 	key := keyOf(e)
-	r := newRecord(e, topic, key, c.Format == formatCloudEvents)
+	r := newRecord(e, topic, key, c.Format == sink.FormatCloudEvents)
 	out := sink.Rendered{To: "topic " + topic + ", key " + key, Body: r.Value}
 	for _, h := range r.Headers {
 		out.Headers = append(out.Headers, sink.Header{Name: h.Key, Value: string(h.Value)})

@@ -29,26 +29,15 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: Type,
 		New: func() sink.Config {
-			return &Config{Format: Binary, JetStream: true, SubjectPrefix: defaultPrefix, Stream: defaultStream, Create: defaultCreate()}
+			return &Config{
+				Format: sink.FormatBinary, JetStream: true, SubjectPrefix: defaultPrefix, Stream: defaultStream,
+				Create: defaultCreate(),
+			}
 		},
 		Lanes:  1,
 		Remote: true,
 	}
 }
-
-// Format is the form of a message.
-type Format string
-
-// The formats.
-const (
-	// Binary is CloudEvents binary mode: the attributes are headers, the body is the
-	// data.
-	Binary Format = "binary"
-	// CloudEvents is CloudEvents structured mode: the body is the whole event as JSON.
-	CloudEvents Format = "cloudevents"
-	// Raw has the headers of binary mode, and the bare object as the body.
-	Raw Format = "raw"
-)
 
 // Config is the options of a nats sink.
 type Config struct {
@@ -64,8 +53,8 @@ type Config struct {
 	// on another machine, and events without a warning.
 	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
 
-	// Format is [Binary], [CloudEvents] or [Raw].
-	Format Format `yaml:"format" enum:"binary,cloudevents,raw"`
+	// Format is "binary", "cloudevents" or "raw".
+	Format sink.Format `yaml:"format" enum:"binary,cloudevents,raw"`
 	// JetStream publishes into a stream, which acknowledges each message: at least once. With
 	// false informd publishes to the current subscribers only: at most once.
 	JetStream bool `yaml:"jetstream"`
@@ -100,10 +89,10 @@ func (c *Create) Toggle(on bool) { c.Never = !on }
 func (c *Config) Validate() []sink.Problem {
 	problems := sink.Problems(c.validateConnection())
 	switch c.Format {
-	case Binary, CloudEvents, Raw:
+	case sink.FormatBinary, sink.FormatCloudEvents, sink.FormatRaw:
 	default:
-		problems.Add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) or %s (the bare object as the body)",
-			c.Format, Binary, CloudEvents, Raw)
+		problems.Add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) "+
+			"or %s (the bare object as the body)", c.Format, sink.FormatBinary, sink.FormatCloudEvents, sink.FormatRaw)
 	}
 	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
 		problems.Add("subjectPrefix", "%v", err)
@@ -115,7 +104,8 @@ func (c *Config) Validate() []sink.Problem {
 		return problems
 	}
 	if c.Stream == "" || strings.ContainsFunc(c.Stream, badInStreamName) {
-		problems.Add("stream", "%q is not a stream name: it has at least one character, and no white space, dots, slashes, *, > or control characters", c.Stream)
+		problems.Add("stream", "%q is not a stream name: it has at least one character, "+
+			"and no white space, dots, slashes, *, > or control characters", c.Stream)
 	}
 	if c.Create.HistoryPerObject < 0 {
 		problems.Add("create.historyPerObject", "must not be negative; 0 is no limit")

@@ -29,7 +29,7 @@ const (
 // form is what messages look like.
 type form struct {
 	prefix string // of the subjects
-	format Format
+	format sink.Format
 }
 
 // message makes the message of an event.
@@ -52,7 +52,7 @@ type maker struct {
 func (m *maker) message(e *event.Event) *client.Msg {
 	if m.msg.Header == nil {
 		most := 24 // headers
-		if m.form.format == CloudEvents {
+		if m.form.format == sink.FormatCloudEvents {
 			most = 8
 		}
 		m.msg.Header, m.values = make(client.Header, most), make([]string, 0, most)
@@ -60,7 +60,7 @@ func (m *maker) message(e *event.Event) *client.Msg {
 	clear(m.msg.Header)
 	m.values, m.header = m.values[:0], headersRoom+len(event.ContentTypeJSON)
 	e.AppendHeaders(func(name, value string) {
-		if m.form.format != CloudEvents || inStructured(name) {
+		if m.form.format != sink.FormatCloudEvents || inStructured(name) {
 			m.values = append(m.values, value)
 			last := len(m.values) - 1
 			m.msg.Header[name] = m.values[last : last+1 : last+1]
@@ -69,15 +69,15 @@ func (m *maker) message(e *event.Event) *client.Msg {
 	})
 	m.msg.Subject, m.msg.Data = e.NATSSubject(m.form.prefix), e.Data
 	switch m.form.format {
-	case CloudEvents:
+	case sink.FormatCloudEvents:
 		m.msg.Header[headerType] = []string{event.ContentTypeJSON}
 		m.body = e.AppendJSON(slices.Grow(m.body[:0], e.Size()+512)) // for the names of the attributes
 		m.msg.Data = m.body
-	case Raw:
+	case sink.FormatRaw:
 		if m.msg.Data = e.Raw(); m.msg.Data == nil {
 			delete(m.msg.Header, headerType)
 		}
-	case Binary:
+	case sink.FormatBinary:
 	}
 	return &m.msg
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // TestCovers is about the decision that could lose an event if it were wrong.
@@ -65,7 +66,7 @@ func TestCovers(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			last := readLast(7, form{"k8s", Binary}.message(&tt.last).Header)
+			last := readLast(7, form{"k8s", "binary"}.message(&tt.last).Header)
 			if got := last.covers(&tt.sent, tt.taken); got != tt.want {
 				t.Errorf("%s covers %s: %t, want %t", tt.last.ID, tt.sent.ID, got, tt.want)
 			}
@@ -119,19 +120,19 @@ func TestOwnStreamIsAccepted(t *testing.T) {
 
 func TestCheckSize(t *testing.T) {
 	e := event.Event{ID: "i", Op: event.Added, Cluster: "c", Resource: "r", Name: "n", Data: make([]byte, 1000)}
-	if err := checkSize(form{"k8s", Binary}.message(&e), 2000); err != nil {
+	if err := checkSize(form{"k8s", "binary"}.message(&e), 2000); err != nil {
 		t.Error(err)
 	}
-	if err := checkSize(form{"k8s", Binary}.message(&e), 1000); err == nil {
+	if err := checkSize(form{"k8s", "binary"}.message(&e), 1000); err == nil {
 		t.Error("headers do not count")
 	}
 	long := e
 	long.Name = string(make([]byte, 1400)) // three bytes each in the subject
-	if err := checkSize(form{"k8s", Binary}.message(&long), 1<<20); err == nil {
+	if err := checkSize(form{"k8s", "binary"}.message(&long), 1<<20); err == nil {
 		t.Error("a subject that ends the connection passes")
 	}
 	long.Name, long.Kind = "n", string(make([]byte, 25000))
-	if err := checkSize(form{"k8s", Binary}.message(&long), 1<<20); err == nil {
+	if err := checkSize(form{"k8s", "binary"}.message(&long), 1<<20); err == nil {
 		t.Error("headers that JetStream refuses pass")
 	}
 }
@@ -146,7 +147,7 @@ func TestFits(t *testing.T) {
 	spaces.Kind = strings.Repeat(" ", 300)       // three bytes each in the header
 	long.Name = strings.Repeat("\x00", 1400)     // and in the subject
 	longer.Kind = strings.Repeat("\x00", 25_000) // more than JetStream takes
-	for _, format := range []Format{Binary, CloudEvents, Raw} {
+	for _, format := range []sink.Format{sink.FormatBinary, sink.FormatCloudEvents, sink.FormatRaw} {
 		for _, e := range []event.Event{full, spaces, long, longer} {
 			m := maker{form: form{"k8s", format}}
 			size := int64(m.message(&e).Size())

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/stdout"
 )
@@ -176,7 +177,7 @@ func TestTerminalObeysNothing(t *testing.T) {
 	e := sinktest.Events(1)[0]
 	e.Name = "n" + hostile
 	e.Data = event.CloseData(append(event.OpenData(nil), `{"metadata":{"name":"n`+hostile+`"}}`...))
-	for _, format := range []stdout.Format{stdout.CloudEvents, stdout.Raw} {
+	for _, format := range []sink.Format{sink.FormatCloudEvents, sink.FormatRaw} {
 		c := &stdout.Config{Format: format}
 		env := sinktest.Env(t)
 		plain, err := c.Render(env, &e)

@@ -8,19 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/stdout"
 )
 
 // TestRenderIsWhatIsWritten: each event by a sink of its own, as columns grow.
 func TestRenderIsWhatIsWritten(t *testing.T) {
-	for _, format := range []stdout.Format{stdout.CloudEvents, stdout.Pretty, stdout.Raw} {
+	for _, format := range []sink.Format{sink.FormatCloudEvents, stdout.Pretty, sink.FormatRaw} {
 		for _, e := range slices.Concat(sinktest.AllOps(), sinktest.Hostile()) {
 			var out bytes.Buffer
 			env, config := sinktest.Env(t), &stdout.Config{Format: format}
 			env.Stdout = &out
 			sinktest.MustWrite(t, sinkOn(t, format, &out), []event.Event{e})
-			if want := string(e.AppendRaw(nil)) + "\n"; format == stdout.Raw && out.String() != want {
+			if want := string(e.AppendRaw(nil)) + "\n"; format == sink.FormatRaw && out.String() != want {
 				t.Errorf("%s: raw is %q, want %q", e.ID, &out, want)
 			}
 			got, err := config.Render(env, &e)

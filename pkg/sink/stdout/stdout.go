@@ -23,35 +23,22 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Format is the form in which events are written.
-type Format string
-
-// The formats.
-const (
-	// CloudEvents is newline-delimited CloudEvents 1.0 JSON. On a terminal, in this form and
-	// in Raw, characters that a terminal obeys are escaped.
-	CloudEvents Format = "cloudevents"
-	// Raw is newline-delimited JSON of bare objects, as [event.Event.AppendRaw] has
-	// them: what ends an object, and control records, are CloudEvents.
-	Raw Format = "raw"
-	// Pretty is one line for people per event, in local time, in colour on a
-	// terminal unless NO_COLOR is set. It is not meant to be parsed: it changes
-	// without notice.
-	Pretty Format = "pretty"
-)
+// Pretty is a format of this sink alone: one line for people per event, in local time, in colour on a
+// terminal unless NO_COLOR is set. It is not meant to be parsed: it changes without notice.
+const Pretty sink.Format = "pretty"
 
 // Config is the options of a stdout sink.
 type Config struct {
-	// Format is [CloudEvents], one JSON object per line, [Raw], the bare object, or [Pretty],
+	// Format is "cloudevents", one JSON object per line, "raw", the bare object, or [Pretty],
 	// lines for people.
-	Format Format `yaml:"format" enum:"cloudevents,raw,pretty"`
+	Format sink.Format `yaml:"format" enum:"cloudevents,raw,pretty"`
 }
 
 // Driver is the sink type "stdout".
 func Driver() sink.Driver {
 	return sink.Driver{
 		Type:  "stdout",
-		New:   func() sink.Config { return &Config{Format: CloudEvents} },
+		New:   func() sink.Config { return &Config{Format: sink.FormatCloudEvents} },
 		Lanes: 1,
 	}
 }
@@ -59,10 +46,11 @@ func Driver() sink.Driver {
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
 	switch c.Format {
-	case CloudEvents, Raw, Pretty:
+	case sink.FormatCloudEvents, sink.FormatRaw, Pretty:
 		return nil
 	default:
-		message := fmt.Sprintf("%q is not a format; use %s (one event per line), %s (one bare object per line) or %s (for people)", c.Format, CloudEvents, Raw, Pretty)
+		message := fmt.Sprintf("%q is not a format; use %s (one event per line), %s (one bare object per line) "+
+			"or %s (for people)", c.Format, sink.FormatCloudEvents, sink.FormatRaw, Pretty)
 		return []sink.Problem{{Key: "format", Message: message}}
 	}
 }
@@ -85,18 +73,13 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 type renderer func(dst []byte, e *event.Event) []byte
 
 func (c *Config) renderer(out io.Writer) renderer {
-	render := func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
-	switch c.Format {
-	case Pretty:
+	if c.Format == Pretty {
 		return newPretty(colourful(out, os.Getenv), time.Local).render
-	case Raw:
-		render = func(dst []byte, e *event.Event) []byte { return append(e.AppendRaw(dst), '\n') }
-	case CloudEvents:
 	}
 	if terminal(out) {
-		return harmless(render)
+		return harmless(c.Format.AppendLine)
 	}
-	return render
+	return c.Format.AppendLine
 }
 
 // harmless escapes what a terminal would obey: names and values of objects are hostile

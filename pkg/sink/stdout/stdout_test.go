@@ -88,7 +88,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-func openOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
+func openOn(t *testing.T, format sink.Format, out io.Writer) sink.Sink {
 	t.Helper()
 	env := sinktest.Env(t)
 	env.Stdout = out
@@ -98,7 +98,7 @@ func openOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
 }
 
 // sinkOn opens a sink, and closes it when the test ends.
-func sinkOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
+func sinkOn(t *testing.T, format sink.Format, out io.Writer) sink.Sink {
 	t.Helper()
 	return sinktest.Open(t, &stdout.Config{Format: format}, func(env *sink.Env) { env.Stdout = out })
 }
@@ -117,7 +117,7 @@ func TestConformance(t *testing.T) {
 			Open: func(t *testing.T) sink.Sink {
 				t.Helper()
 				out.startLine() // another process does not go on in a torn line
-				return openOn(t, stdout.CloudEvents, out)
+				return openOn(t, sink.FormatCloudEvents, out)
 			},
 			Received: func(t *testing.T) []sinktest.Record {
 				t.Helper()
@@ -145,7 +145,7 @@ func lines(events []event.Event) string {
 // TestPortions: a large batch is written bit by bit, in order.
 func TestPortions(t *testing.T) {
 	out := &output{}
-	s := sinkOn(t, stdout.CloudEvents, out)
+	s := sinkOn(t, sink.FormatCloudEvents, out)
 	events := sinktest.Events(10)
 	for i := range events {
 		events[i].Data = event.CloseData(append(event.OpenData(nil), `{"x":"`+strings.Repeat("x", 100<<10)+`"}`...))
@@ -174,7 +174,7 @@ func TestTornLines(t *testing.T) {
 	all := lines(events)
 	for room := range len(all) {
 		out := &output{}
-		s := openOn(t, stdout.CloudEvents, out)
+		s := openOn(t, sink.FormatCloudEvents, out)
 		out.fail(room, syscall.ENOSPC)
 		n, err := s.Write(t.Context(), events)
 		if want := strings.Count(all[:room], "\n"); n != want || !errors.Is(err, syscall.ENOSPC) || sink.IsPermanent(err) {
@@ -203,7 +203,7 @@ func TestTornLines(t *testing.T) {
 func TestShortWriteIsAnError(t *testing.T) {
 	out := &output{}
 	out.fail(10, nil)
-	s := sinkOn(t, stdout.CloudEvents, shortWriter{out})
+	s := sinkOn(t, sink.FormatCloudEvents, shortWriter{out})
 	if n, err := s.Write(t.Context(), sinktest.Events(1)); n != 0 || !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("Write = %d, %v, want 0 and ErrShortWrite", n, err)
 	}
@@ -218,7 +218,7 @@ func TestBrokenPipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	sinktest.Must(t, err)
 	defer func() { _ = writer.Close() }()
-	s := sinkOn(t, stdout.CloudEvents, writer)
+	s := sinkOn(t, sink.FormatCloudEvents, writer)
 	events := sinktest.Events(2)
 	sinktest.MustWrite(t, s, events[:1])
 	sinktest.Must(t, reader.Close())
@@ -232,7 +232,7 @@ func TestBrokenPipe(t *testing.T) {
 func TestLatePipe(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	sinktest.Must(t, err)
-	s := openOn(t, stdout.CloudEvents, writer)
+	s := openOn(t, sink.FormatCloudEvents, writer)
 	big := sinktest.Big(1, 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -260,7 +260,7 @@ func TestNonBlockingPipe(t *testing.T) {
 	defer func() { _ = writer.Close() }()
 	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
 	defer func() { _ = out.Close() }()
-	s := sinkOn(t, stdout.CloudEvents, out)
+	s := sinkOn(t, sink.FormatCloudEvents, out)
 	setNonblock(t, writer)
 	events := sinktest.Big(8, 100<<10)
 	want := lines(events)
@@ -294,7 +294,7 @@ func TestNonBlockingPipe(t *testing.T) {
 func TestNonBlockingPipeOfAFastReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &output{}
-		s := sinkOn(t, stdout.CloudEvents, pipe{out})
+		s := sinkOn(t, sink.FormatCloudEvents, pipe{out})
 		events, began := sinktest.Big(20, 1<<20), time.Now()
 		if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
 			t.Errorf("Write = %d, %v", n, err)
@@ -324,7 +324,7 @@ func TestNonBlockingPipeWithoutReader(t *testing.T) {
 	defer func() { _, _ = reader.Close(), writer.Close() }()
 	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
 	defer func() { _ = out.Close() }()
-	s := openOn(t, stdout.CloudEvents, out)
+	s := openOn(t, sink.FormatCloudEvents, out)
 	setNonblock(t, writer)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -365,7 +365,7 @@ func TestValidate(t *testing.T) {
 	if config := stdout.Driver().New(); len(config.Validate()) != 0 {
 		t.Errorf("the defaults are wrong: %v", config.Validate())
 	}
-	for _, format := range []stdout.Format{"", "json", "Pretty"} {
+	for _, format := range []sink.Format{"", "json", "Pretty"} {
 		problems := (&stdout.Config{Format: format}).Validate()
 		if len(problems) != 1 || problems[0].Key != "format" || !strings.Contains(problems[0].Message, "cloudevents") {
 			t.Errorf("format %q: %v, want one problem that names the formats", format, problems)

@@ -25,8 +25,10 @@ const (
 // Driver returns the webhook sink type.
 func Driver() sink.Driver {
 	return sink.Driver{
-		Type:   Type,
-		New:    func() sink.Config { return &Config{Options: endpoint.Defaults(), Format: CloudEvents, Batch: 1} },
+		Type: Type,
+		New: func() sink.Config {
+			return &Config{Options: endpoint.Defaults(), Format: sink.FormatCloudEvents, Batch: 1}
+		},
 		Lanes:  lanes,
 		Remote: true,
 	}
@@ -36,9 +38,9 @@ func Driver() sink.Driver {
 type Config struct {
 	endpoint.Options `yaml:",inline"`
 
-	// Format is [CloudEvents], [Binary] or [Raw].
-	Format  Format  `yaml:"format" enum:"cloudevents,binary,raw"`
-	Signing Signing `yaml:"signing"`
+	// Format is "cloudevents", "binary" or "raw".
+	Format  sink.Format `yaml:"format" enum:"cloudevents,binary,raw"`
+	Signing Signing     `yaml:"signing"`
 	// Batch is the largest number of events in one request.
 	Batch int `yaml:"batch"`
 	// BlockPrivateAddresses refuses endpoints that are not on the public Internet,
@@ -59,7 +61,8 @@ func (c *Config) kind() endpoint.Kind {
 		Name: "a webhook", Example: "https://example.com/events", Login: "headers, auth and signing.keyFile",
 		Address: "check url, the endpoint must accept POST requests",
 		Reserved: func(header string) bool {
-			return strings.HasPrefix(header, "Webhook-") || c.Format != CloudEvents && strings.HasPrefix(header, "Ce-")
+			attribute := c.Format != sink.FormatCloudEvents && strings.HasPrefix(header, "Ce-")
+			return attribute || strings.HasPrefix(header, "Webhook-")
 		},
 		WrongURL: func(u *url.URL) string {
 			address, err := netip.ParseAddr(u.Hostname())
@@ -78,15 +81,15 @@ func (c *Config) Validate() []sink.Problem {
 		problems.Add("batch", "must be between 1 and %d", maxBatch)
 	}
 	switch c.Format {
-	case CloudEvents:
-	case Binary, Raw:
+	case sink.FormatCloudEvents:
+	case sink.FormatBinary, sink.FormatRaw:
 		if c.Batch > 1 {
 			problems.Add("batch", "must be 1 with format: %s, where a request has the attributes of one event as headers; "+
-				"set it to 1 or use format: %s", c.Format, CloudEvents)
+				"set it to 1 or use format: %s", c.Format, sink.FormatCloudEvents)
 		}
 	default:
 		problems.Add("format", "%q is not a format; use %s (the whole event as the body), %s (attributes as headers) or %s (the bare object as the body)",
-			c.Format, CloudEvents, Binary, Raw)
+			c.Format, sink.FormatCloudEvents, sink.FormatBinary, sink.FormatRaw)
 	}
 	return problems
 }

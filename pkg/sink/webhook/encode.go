@@ -5,21 +5,7 @@ import (
 	"net/http"
 
 	"github.com/informd/informd/pkg/event"
-)
-
-// Format is the form of a request.
-type Format string
-
-// The formats.
-const (
-	// CloudEvents is CloudEvents structured mode: the body is the whole event as JSON,
-	// or an array of events.
-	CloudEvents Format = "cloudevents"
-	// Binary is CloudEvents binary mode: the attributes are headers, the body is the
-	// data.
-	Binary Format = "binary"
-	// Raw has the headers of binary mode, and the bare object as the body.
-	Raw Format = "raw"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // body returns the body of a request before compression, a copy, and adds the headers that say what
@@ -27,9 +13,9 @@ const (
 func (s *webhook) body(events []event.Event, header http.Header) []byte {
 	e := &events[0]
 	switch {
-	case s.config.Format == Binary || s.config.Format == Raw:
+	case s.config.Format == sink.FormatBinary || s.config.Format == sink.FormatRaw:
 		e.AppendHeaders(header.Set)
-		if s.config.Format == Binary {
+		if s.config.Format == sink.FormatBinary {
 			return bytes.Clone(e.Data)
 		}
 		body := e.Raw()

@@ -29,7 +29,7 @@ func TestRaw(t *testing.T) {
 	for _, method := range []compress.Method{compress.None, compress.Zstd} {
 		t.Run(string(method), func(t *testing.T) {
 			e := serve(t, nil)
-			s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.Compression = webhook.Raw, method })
+			s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.Compression = sink.FormatRaw, method })
 			sinktest.MustWrite(t, s, events)
 			kept, _ := e.Requests()
 			if len(kept) != len(events) {

@@ -74,7 +74,7 @@ func TestSignature(t *testing.T) {
 		"one event":  func(*webhook.Config) {},
 		"batches":    func(c *webhook.Config) { c.Batch = 5 },
 		"compressed": func(c *webhook.Config) { c.Compression = compress.Gzip },
-		"raw":        func(c *webhook.Config) { c.Format = webhook.Raw },
+		"raw":        func(c *webhook.Config) { c.Format = "raw" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			writeFile(t, file, []byte(rotation[0].content))

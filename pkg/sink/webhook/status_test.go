@@ -93,7 +93,7 @@ func TestLongHeaders(t *testing.T) {
 				w.WriteHeader(tt.code)
 				return false
 			})
-			s := open(t, e.URL, func(c *webhook.Config) { c.Format = webhook.Binary })
+			s := open(t, e.URL, func(c *webhook.Config) { c.Format = "binary" })
 			events := sinktest.Events(1)
 			events[0].Name = strings.Repeat("n", tt.bytes)
 			_, err := s.Write(t.Context(), events)
@@ -108,7 +108,7 @@ func TestLongHeadersOverHTTP2(t *testing.T) {
 	e.EnableHTTP2 = true
 	e.Config.MaxHeaderBytes = 8 << 10
 	e.StartTLS()
-	s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.TLS.CAFile = webhook.Binary, e.CAFile(t) })
+	s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.TLS.CAFile = "binary", e.CAFile(t) })
 	events := sinktest.Events(3)
 	events[1].Name = strings.Repeat("n", 12_000)
 	n, err := s.Write(t.Context(), events)

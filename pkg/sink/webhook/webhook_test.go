@@ -328,7 +328,7 @@ func TestConformance(t *testing.T) {
 		"one event":   func(*webhook.Config) {},
 		"batches":     func(c *webhook.Config) { c.Batch = 10 },
 		"gzip":        func(c *webhook.Config) { c.Batch, c.Compression = 10, compress.Gzip },
-		"binary, zst": func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, compress.Zstd },
+		"binary, zst": func(c *webhook.Config) { c.Format, c.Compression = sink.FormatBinary, compress.Zstd },
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpointtest.Run(t, endpointtest.Target{

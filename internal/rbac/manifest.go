@@ -1,3 +1,10 @@
+// Package rbac prints the least permissions with which informd can do what its
+// config says, as manifests for kubectl. It contacts nothing: what a resource needs
+// follows from how package dynwatch watches it: with lists and watches, and its
+// look-ups by name are lists, too. Beside that the daemon gets one namespace, to know
+// the cluster by. The subcommand of the same name calls it.
+//
+// rules.go computes the permissions, manifest.go prints them.
 package rbac
 
 import (
@@ -7,7 +14,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/config"
@@ -41,24 +47,6 @@ const preamble = `# The permissions that informd needs to watch the resources of
 `
 
 const rbacGroup = "rbac.authorization.k8s.io"
-
-type binding struct {
-	metav1.PartialObjectMetadata
-	RoleRef  roleRef   `json:"roleRef"`
-	Subjects []subject `json:"subjects"`
-}
-
-type roleRef struct {
-	APIGroup string `json:"apiGroup"`
-	Kind     string `json:"kind"`
-	Name     string `json:"name"`
-}
-
-type subject struct {
-	Kind      string `json:"kind"`
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-}
 
 // Write writes the account, a ClusterRole, and a Role for each namespace that the
 // config names, each with its binding. The same config gives the same bytes. Its
@@ -95,11 +83,10 @@ func (m *manifests) role(kind, namespace string, rules []rule) {
 		m.add([]rule{r})
 	}
 	m.next()
-	m.add(binding{
-		PartialObjectMetadata: headerOf(rbacGroup+"/v1", kind+"Binding", m.account.role(), namespace),
-		RoleRef:               roleRef{rbacGroup, kind, m.account.role()},
-		Subjects:              []subject{{"ServiceAccount", m.account.Name, m.account.Namespace}},
-	})
+	binding := headerOf(rbacGroup+"/v1", kind+"Binding", m.account.role(), namespace)
+	binding["roleRef"] = object{"apiGroup": rbacGroup, "kind": kind, "name": m.account.role()}
+	binding["subjects"] = []object{{"kind": "ServiceAccount", "name": m.account.Name, "namespace": m.account.Namespace}}
+	m.add(binding)
 }
 
 // next begins a document.
@@ -114,8 +101,14 @@ func (m *manifests) add(v any) {
 	m.text.Write(text)
 }
 
-func headerOf(apiVersion, kind, name, namespace string) metav1.PartialObjectMetadata {
-	return metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+// object is a Kubernetes object, or a part of one.
+type object map[string]any
+
+// headerOf begins an object; without a namespace it is the cluster's.
+func headerOf(apiVersion, kind, name, namespace string) object {
+	metadata := object{"name": name}
+	if namespace != "" {
+		metadata["namespace"] = namespace
 	}
+	return object{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
 }

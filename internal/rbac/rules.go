@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // rule is one of a role's.
@@ -21,6 +22,11 @@ type rule struct {
 	Verbs         []string `json:"verbs"`
 	// why is what a comment says about it, one line each.
 	why []string
+}
+
+// newRule is a rule about all objects of a resource.
+func newRule(group, resource string, verbs []string, why ...string) rule {
+	return rule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs, why: why}
 }
 
 // readVerbs are all that informd does to a resource that it watches.
@@ -39,29 +45,20 @@ func clusterRules(c *config.Config) []rule {
 	watched := watchRules(everywhere)
 	rules := slices.Concat(watched, ownerRules(everywhere))
 	if selects && !allow(watched, "", "namespaces") {
-		rules = append(rules, rule{
-			APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: readVerbs(),
-			why: []string{"Their labels decide what a namespaceSelector covers."},
-		})
+		rules = append(rules, newRule("", "namespaces", readVerbs(), "Their labels decide what a namespaceSelector covers."))
 	}
-	rules = append(rules, rule{
-		APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
-		why: []string{"Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one."},
-	})
-	return append(rules, noticeRules(watched)...)
+	identity := newRule("", "namespaces", []string{"get"},
+		"Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one.")
+	identity.ResourceNames = []string{metav1.NamespaceSystem}
+	return append(append(rules, identity), noticeRules(watched)...)
 }
 
 // noticeRules are those with which informd is told of resources that come and go.
 func noticeRules(watched []rule) []rule {
 	notices := []rule{
-		{
-			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: readVerbs(),
-			why: []string{"Not required: with this, informd knows at once of custom resources that come and go; without, after a while."},
-		},
-		{
-			APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, Verbs: readVerbs(),
-			why: []string{"Not required: the same for resources of other API servers."},
-		},
+		newRule("apiextensions.k8s.io", "customresourcedefinitions", readVerbs(),
+			"Not required: with this, informd knows at once of custom resources that come and go; without, after a while."),
+		newRule("apiregistration.k8s.io", "apiservices", readVerbs(), "Not required: the same for resources of other API servers."),
 	}
 	return slices.DeleteFunc(notices, func(n rule) bool { return allow(watched, n.APIGroups[0], n.Resources[0]) })
 }
@@ -89,10 +86,7 @@ func namespaceRules(c *config.Config, own string) map[string][]rule {
 		}
 	}
 	if c.Replicas.Wanted() {
-		namespace := c.Replicas.Namespace
-		if namespace == "" {
-			namespace = own
-		}
+		namespace := cmp.Or(c.Replicas.Namespace, own)
 		rules[namespace] = append(rules[namespace], leaseRules(c.Replicas.Lease)...)
 	}
 	return rules
@@ -100,11 +94,9 @@ func namespaceRules(c *config.Config, own string) map[string][]rule {
 
 // leaseRules are those of the Lease of replicas.
 func leaseRules(name string) []rule {
-	group, resource := []string{"coordination.k8s.io"}, []string{"leases"}
-	return []rule{
-		{APIGroups: group, Resources: resource, ResourceNames: []string{name}, Verbs: []string{"get", "update"}, why: []string{"The Lease of replicas."}},
-		{APIGroups: group, Resources: resource, Verbs: []string{"create"}, why: []string{"RBAC has no names for what is created."}},
-	}
+	own := newRule("coordination.k8s.io", "leases", []string{"get", "update"}, "The Lease of replicas.")
+	own.ResourceNames = []string{name}
+	return []rule{own, newRule("coordination.k8s.io", "leases", []string{"create"}, "RBAC has no names for what is created.")}
 }
 
 // allow reports whether one of the rules is about all objects of a resource.
@@ -174,18 +166,15 @@ func watchRules(watched []config.Resource) []rule {
 		if s.name != "" {
 			one.ResourceNames = []string{s.name}
 		}
-		var at []int
 		for _, r := range scopes[s] {
 			one.Resources = append(one.Resources, allowed(r).Resource)
-			at = append(at, r.Pos.Line)
 		}
 		slices.Sort(one.Resources)
 		if slices.Contains(one.Resources, all) {
 			one.Resources = []string{all}
 		}
 		one.Resources = slices.Compact(one.Resources)
-		slices.Sort(at)
-		one.why = append([]string{lines(slices.Compact(at))}, wider(scopes[s])...)
+		one.why = append([]string{lines(scopes[s])}, wider(scopes[s])...)
 		if (s.group == "" || s.group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
 			one.why = append(one.why, "This permission allows to read the values of Secrets; informd keeps and sends a hash of them.")
 		}
@@ -194,9 +183,35 @@ func watchRules(watched []config.Resource) []rule {
 	return rules
 }
 
-// lines names lines of the config.
-func lines(at []int) string {
-	if len(at) == 1 {
+// ownerRules are those with which informd can look up the owners of the entries' objects. Which
+// kinds else are controllers only the cluster knows.
+func ownerRules(watched []config.Resource) (rules []rule) {
+	owned := slices.DeleteFunc(slices.Clone(watched), func(r config.Resource) bool { return !r.OwnerChain })
+	if len(owned) == 0 {
+		return nil
+	}
+	why := []string{
+		lines(owned) + " Optional: the controllers for ownerChain.",
+		"Without these, a chain ends early; add what else controls such objects in your cluster.",
+	}
+	for _, r := range dynwatch.OwnerResources() {
+		if n := len(rules); n > 0 && rules[n-1].APIGroups[0] == r.Group {
+			rules[n-1].Resources = append(rules[n-1].Resources, r.Resource)
+			continue
+		}
+		rules = append(rules, newRule(r.Group, r.Resource, []string{"get"}, why...))
+	}
+	return rules
+}
+
+// lines names the lines of the config that have the entries.
+func lines(entries []config.Resource) string {
+	var at []int
+	for _, r := range entries {
+		at = append(at, r.Pos.Line)
+	}
+	slices.Sort(at)
+	if at = slices.Compact(at); len(at) == 1 {
 		return fmt.Sprintf("Line %d of the config.", at[0])
 	}
 	return "Lines " + strings.Trim(strings.ReplaceAll(fmt.Sprint(at), " ", ", "), "[]") + " of the config."

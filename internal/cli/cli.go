@@ -1,5 +1,5 @@
 // Package cli is the command line of informd: the commands, their flags and help, what they
-// print, and their exit codes. Each subcommand is a file; those that show objects are in
+// print, and their exit codes. Each subcommand is a file; those that show one object are in
 // objects.go. Package informd of pkg, and tests,
 // are its callers.
 package cli

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,7 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/pkg/event"
 )
 
 func gapsCommand(std streams) *cobra.Command {
@@ -40,4 +43,27 @@ itself, and changes nothing in it.`,
 		}
 		return output.show(std.out, found, func(out io.Writer) error { return printGaps(out, gaps) })
 	})
+}
+
+// printGaps writes gap events for people, in their order.
+func printGaps(out io.Writer, all []event.Event) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no gaps")
+		return err
+	}
+	rows := [][]string{{"TIME", "TARGET", "SINK", "REASON", "LOST", "RECOVERED"}}
+	for i := range all {
+		e := &all[i]
+		lost := fmt.Sprintf("(%d,%d]", e.Gap.From, e.Gap.To)
+		switch {
+		case e.Gap.Trimmed > 0:
+			lost = fmt.Sprintf("%d events", e.Gap.Trimmed)
+		case e.GapSink() != "":
+			lost = "-"
+		}
+		rows = append(rows, []string{
+			shownTime(e.Time), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
+		})
+	}
+	return align(out, rows)
 }

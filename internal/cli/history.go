@@ -19,29 +19,6 @@ import (
 // shownTime is a time of the past in tables, as --at takes it.
 func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// printGaps writes gap events for people, in their order.
-func printGaps(out io.Writer, all []event.Event) error {
-	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no gaps")
-		return err
-	}
-	rows := [][]string{{"TIME", "TARGET", "SINK", "REASON", "LOST", "RECOVERED"}}
-	for i := range all {
-		e := &all[i]
-		lost := fmt.Sprintf("(%d,%d]", e.Gap.From, e.Gap.To)
-		switch {
-		case e.Gap.Trimmed > 0:
-			lost = fmt.Sprintf("%d events", e.Gap.Trimmed)
-		case e.GapSink() != "":
-			lost = "-"
-		}
-		rows = append(rows, []string{
-			shownTime(e.Time), e.Target, cmp.Or(e.GapSink(), "-"), e.Gap.Reason, lost, string(e.Gap.Recovered),
-		})
-	}
-	return align(out, rows)
-}
-
 // maxChanged bounds the paths in a row of the table.
 const maxChanged = 4
 

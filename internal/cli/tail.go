@@ -8,11 +8,85 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/stdout"
 )
+
+func tailCommand(std streams) *cobra.Command {
+	query := make(map[string]*string)
+	cmd := &cobra.Command{
+		Use: "tail [<resource>]", Short: "show events of a running informd as they come", GroupID: objectGroup,
+		Long: `informd tail shows the events that a running informd appends to its journal from now on,
+until Ctrl-C, as a stdout sink with format: pretty. -o json writes each event as a line of
+CloudEvents JSON. The resource can be a pattern, such as '*.apps'.
+
+A tail costs no sink anything. One that does not keep up misses events, and says how many.`,
+		Example: `informd tail
+informd tail pods --namespace shop --op deleted
+informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
+		Annotations:       exitCodes("0 interrupted, 1 failure or the tail was ended, 2 wrong usage or config"),
+		ValidArgsFunction: std.completeResources,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misused("tail takes one resource or pattern, as in informd tail '*.apps'")
+			}
+			return nil
+		},
+	}
+	for name, usage := range map[string]string{
+		"namespace": "only events of this namespace", "name": "only events of the object of this name",
+		"op": "only this operation, as in modified", "condition": "only events for which this CEL expression is true: docs/filtering.md",
+	} {
+		query[name] = cmd.Flags().String(name, "", usage)
+	}
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		filter := tail.Filter{Op: *query["op"], Condition: *query["condition"]}
+		if len(args) == 1 {
+			filter.Resource = args[0]
+		}
+		if _, err := filter.Compile(); err != nil {
+			return misused("%v", err)
+		}
+		return nil
+	}
+	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		values := url.Values{}
+		for name, value := range query {
+			values.Set(name, *value)
+		}
+		if len(args) == 1 {
+			values.Set("resource", args[0])
+		}
+		lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(ctx, sink.Env{Stdout: std.out})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = lines.Close(ctx) }() // an error says that an interrupted write hangs
+		show := tailText(ctx, lines)
+		if output.value == formatJSON {
+			show = tailJSON(ctx, std.out)
+		}
+		err = c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
+			return followTail(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, visible(note)) })
+		})
+		if ctx.Err() != nil {
+			return nil // interrupted
+		}
+		return err
+	})
+}
 
 // errEnded is the end of a tail by informd without a reason, as when it stops.
 var errEnded = errors.New("informd ended the tail: it stops, or the connection broke")

@@ -23,7 +23,7 @@ import (
 )
 
 func tailCommand(std streams) *cobra.Command {
-	query := make(map[string]*string)
+	var filter tail.Filter
 	cmd := &cobra.Command{
 		Use: "tail [<resource>]", Short: "show events of a running informd as they come", GroupID: objectGroup,
 		Long: `informd tail shows the events that a running informd appends to its journal from now on,
@@ -42,33 +42,24 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 			}
 			return nil
 		},
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				filter.Resource = args[0]
+			}
+			if _, err := filter.Compile(); err != nil {
+				return misused("%v", err)
+			}
+			return nil
+		},
 	}
-	for name, usage := range map[string]string{
-		"namespace": "only events of this namespace", "name": "only events of the object of this name",
-		"op": "only this operation, as in modified", "condition": "only events for which this CEL expression is true: docs/filtering.md",
-	} {
-		query[name] = cmd.Flags().String(name, "", usage)
-	}
-	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
-		filter := tail.Filter{Op: *query["op"], Condition: *query["condition"]}
-		if len(args) == 1 {
-			filter.Resource = args[0]
-		}
-		if _, err := filter.Compile(); err != nil {
-			return misused("%v", err)
-		}
-		return nil
-	}
-	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+	flags := cmd.Flags()
+	flags.StringVar(&filter.Namespace, "namespace", "", "only events of this namespace")
+	flags.StringVar(&filter.Name, "name", "", "only events of the object of this name")
+	flags.StringVar(&filter.Op, "op", "", "only this operation, as in modified")
+	flags.StringVar(&filter.Condition, "condition", "", "only events for which this CEL expression is true: docs/filtering.md")
+	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
-		values := url.Values{}
-		for name, value := range query {
-			values.Set(name, *value)
-		}
-		if len(args) == 1 {
-			values.Set("resource", args[0])
-		}
 		lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(ctx, sink.Env{Stdout: std.out})
 		if err != nil {
 			return err
@@ -78,7 +69,11 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 		if output.value == formatJSON {
 			show = tailJSON(ctx, std.out)
 		}
-		err = c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
+		query := url.Values{
+			"resource": {filter.Resource}, "namespace": {filter.Namespace}, "name": {filter.Name}, "op": {filter.Op},
+			"condition": {filter.Condition},
+		}
+		err = c.do(ctx, http.MethodGet, "/tail", query, func(body io.Reader) error {
 			return followTail(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, visible(note)) })
 		})
 		if ctx.Err() != nil {

@@ -3,14 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/event"
 )
@@ -28,12 +25,7 @@ itself, and changes nothing in it.`,
 		Args:        noArguments,
 	}
 	return std.askingIn(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
-		found := admin.Gaps{Events: []json.RawMessage{}}
-		err := std.past(ctx, cmd, c, "/gaps", nil, &found, func(c *config.Config) (err error) {
-			found, err = daemon.ReadGaps(ctx, c)
-			escape(found.Events)
-			return err
-		})
+		found, err := past(ctx, std, cmd, c, "/gaps", nil, daemon.ReadGaps)
 		if err != nil {
 			return err
 		}

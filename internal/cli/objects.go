@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,7 +18,6 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -161,10 +159,8 @@ func (std streams) askingAbout(cmd *cobra.Command, formats []string, run func(ou
 // history asks the running informd for the events of an object. If none runs, it reads the
 // journal of the config.
 func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, object string) (found admin.History, events []event.Event, err error) {
-	err = std.past(ctx, cmd, c, "/history", url.Values{"object": {object}}, &found, func(c *config.Config) (err error) {
-		found, err = daemon.ReadHistory(ctx, c, object)
-		escape(found.Events)
-		return err
+	found, err = past(ctx, std, cmd, c, "/history", url.Values{"object": {object}}, func(ctx context.Context, c *config.Config) (admin.History, error) {
+		return daemon.ReadHistory(ctx, c, object)
 	})
 	if err != nil {
 		return found, nil, err
@@ -189,25 +185,19 @@ func parseEvents(texts []json.RawMessage) ([]event.Event, error) {
 }
 
 // past asks the running informd for what its journal has. If none runs, read uses the journal of the config.
-func (std streams) past(ctx context.Context, cmd *cobra.Command, c client, path string, query url.Values, into any, read func(*config.Config) error) error {
-	away := c.do(ctx, http.MethodGet, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+func past[T any](ctx context.Context, std streams, cmd *cobra.Command, c client, path string, query url.Values,
+	read func(context.Context, *config.Config) (T, error),
+) (found T, err error) {
+	away := c.do(ctx, http.MethodGet, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(&found) })
 	if !errors.Is(away, errNotRunning) || cmd.Flags().Changed("server") {
-		return away
+		return found, away
 	}
 	own, err := std.loadConfig(cmd.Flags())
 	if err != nil {
-		return fmt.Errorf("%w\nthe journal is not read, as the config is not valid here:\n%v", away, err) //nolint:errorlint // as text
+		return found, fmt.Errorf("%w\nthe journal is not read, as the config is not valid here:\n%v", away, err) //nolint:errorlint // as text
 	}
-	if err = read(own); err == nil || errors.Is(err, admin.ErrUnknown) {
-		return err
+	if found, err = read(ctx, own); err == nil || errors.Is(err, admin.ErrUnknown) {
+		return found, err
 	}
-	return errors.Join(away, fmt.Errorf("read the journal: %w", err))
-}
-
-// escape makes events those that a running informd would answer with: what a terminal would obey is
-// escaped.
-func escape(events []json.RawMessage) {
-	for i, text := range events {
-		events[i] = bytes.Clone(display.JSON(text))
-	}
+	return found, errors.Join(away, fmt.Errorf("read the journal: %w", err))
 }

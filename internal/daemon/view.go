@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -63,10 +65,7 @@ func ReadHistory(ctx context.Context, c *config.Config, object string) (found ad
 			return err
 		}
 		found = admin.History{Object: past.Object, Limit: past.Limit}
-		return past.Each(ctx, func(e json.RawMessage) error {
-			found.Events = append(found.Events, e)
-			return nil
-		})
+		return past.Each(ctx, appendTo(&found.Events))
 	})
 	return found, err
 }
@@ -75,10 +74,7 @@ func ReadHistory(ctx context.Context, c *config.Config, object string) (found ad
 func ReadGaps(ctx context.Context, c *config.Config) (found admin.Gaps, err error) {
 	found.Events = []json.RawMessage{}
 	err = reading(c, func(reader journal.History) error {
-		return reader.EachGap(ctx, inJSON(func(e json.RawMessage) error {
-			found.Events = append(found.Events, e)
-			return nil
-		}))
+		return reader.EachGap(ctx, inJSON(appendTo(&found.Events)))
 	})
 	return found, err
 }
@@ -120,6 +116,14 @@ func pastOf(ctx context.Context, reader journal.History, c *config.Config, objec
 // inJSON hands events on as CloudEvents.
 func inJSON(take func(json.RawMessage) error) func(event.Event) error {
 	return func(e event.Event) error { return take(e.AppendJSON(nil)) }
+}
+
+// appendTo collects events as a running informd sends them: what a terminal would obey is escaped.
+func appendTo(events *[]json.RawMessage) func(json.RawMessage) error {
+	return func(e json.RawMessage) error {
+		*events = append(*events, bytes.Clone(display.JSON(e)))
+		return nil
+	}
 }
 
 func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {

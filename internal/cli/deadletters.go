@@ -53,15 +53,13 @@ func listLettersCommand(std streams) *cobra.Command {
 	std.sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
 	return std.askingIn(cmd, []string{formatTable, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
 		return c.do(ctx, http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
-			switch output.value {
-			case formatJSON:
+			if output.value == formatJSON {
 				return eachLine(body, func(line []byte) error {
 					_, err := std.out.Write(display.JSON(line))
 					return err
 				})
-			default:
-				return printLetters(std.out, body)
 			}
+			return printLetters(std.out, body)
 		})
 	})
 }

@@ -190,14 +190,11 @@ func yamlLines(object []byte) ([]string, error) {
 	return difflib.SplitLines(strings.TrimSuffix(string(text), "\n")), nil
 }
 
-// errExists says that the object was not deleted.
-var errExists = errors.New("it exists, as far as informd knows: informd get prints it")
-
 // deletedEvent returns the event that ended the object, with its last state.
 func deletedEvent(all []event.Event) (*event.Event, error) {
 	last := &all[len(all)-1]
 	if last.Op != event.Deleted {
-		return nil, errExists
+		return nil, errors.New("it exists, as far as informd knows: informd get prints it")
 	}
 	for i := len(all) - 1; i >= 0 && all[i].UID == last.UID; i-- {
 		if all[i].Object() != nil {

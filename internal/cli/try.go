@@ -15,9 +15,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// errNobody is the outcome of a try of what no sink receives.
-var errNobody = errors.New("no sink receives it")
-
 func tryCommand(std streams) *cobra.Command {
 	var from tryFlags
 	var output *format
@@ -50,7 +47,7 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 			}
 			err = output.show(std.out, t, func(out io.Writer) error { return printTrial(out, t) })
 			if !t.Received() {
-				err = errors.Join(err, errNobody)
+				err = errors.Join(err, errors.New("no sink receives it"))
 			}
 			return err
 		},
@@ -124,13 +121,11 @@ func resourceOf(t *triedObject, said string) (schema.GroupVersionResource, error
 		return served, nil
 	}
 	own := event.GroupOrCore(served.Group)
-	group, plural := own, said
-	if before, after, ok := strings.Cut(said, "/"); ok {
-		group, plural = before, after
-	} else if before, after, ok := strings.Cut(said, "."); ok {
-		group, plural = after, before
+	plural, ok := strings.CutPrefix(said, own+"/")
+	if !ok {
+		plural = strings.TrimSuffix(said, "."+own)
 	}
-	if plural == "" || strings.ContainsAny(plural, "/.") || group != own {
+	if plural == "" || strings.ContainsAny(plural, "/.") {
 		return served, misused("--resource %q: it must be a plural name, or one with the group of apiVersion %s, as in %s.%s", said, t.APIVersion, served.Resource, own)
 	}
 	served.Resource = plural

@@ -11,12 +11,6 @@ import (
 	"github.com/informd/informd/internal/admin"
 )
 
-// errDiverged is the outcome of a comparison with the cluster that found differences.
-var errDiverged = errors.New("the events that informd emitted and the objects of the cluster differ; informd emits the difference now")
-
-// errIncomplete is the outcome of a comparison that found no difference, but not everywhere.
-var errIncomplete = errors.New("informd could not compare every target; see ERROR")
-
 func verifyCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "compare the events that a running informd emitted with the cluster", GroupID: operateGroup,
@@ -37,14 +31,14 @@ resnapshot' delivers all objects to a sink again.`,
 	})
 }
 
-// outcome is that of a comparison with the cluster.
+// outcome is the error of a comparison with the cluster that found a difference, or did not compare every target.
 func outcome(verdicts []admin.Verdict) (found error) {
 	for _, v := range verdicts {
 		switch {
 		case v.Divergences > 0:
-			return errDiverged
+			return errors.New("the events that informd emitted and the objects of the cluster differ; informd emits the difference now")
 		case v.Error != "":
-			found = errIncomplete
+			found = errors.New("informd could not compare every target; see ERROR")
 		}
 	}
 	return found

@@ -38,23 +38,6 @@ func ValidGlob(pattern string) bool {
 	return err == nil && namespaceGlob.MatchString(pattern)
 }
 
-// Covered says what entries cover.
-func Covered(entries []Resource) string {
-	var names, excluded []string
-	for _, one := range entries {
-		names = append(names, one.Namespaces...)
-		excluded = append(excluded, one.ExcludeNamespaces...)
-	}
-	if len(names) == 0 {
-		names = []string{"*"}
-	}
-	text := "(they have " + strings.Join(Unique(names), ", ")
-	if len(excluded) > 0 {
-		text += " without " + strings.Join(Unique(excluded), ", ")
-	}
-	return text + ")"
-}
-
 // Reaches reports whether an entry may cover what a name or glob means.
 func (r Resource) Reaches(namespace string) bool {
 	meets := func(pattern string) bool {

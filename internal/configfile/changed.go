@@ -8,12 +8,6 @@ import (
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
-// entry is an entry of resources with its path in the config.
-type entry struct {
-	config.Resource
-	at string
-}
-
 // checkEmitWhen checks the change filters of an entry.
 func (r *checker) checkEmitWhen(one config.Resource, at string) {
 	changed, path := one.EmitWhen.Changed, at+".emitWhen.changed"
@@ -22,18 +16,12 @@ func (r *checker) checkEmitWhen(one config.Resource, at string) {
 }
 
 // checkMatchChanged checks the change filters of a match, and notes their ids.
-func (r *checker) checkMatchChanged(m *config.Match, path string, resources []config.Resource) {
+func (r *checker) checkMatchChanged(m *config.Match, path string, meant []entry) {
 	if len(m.Changed) == 0 {
 		return
 	}
-	var meant []entry
-	for i, one := range resources {
-		if one.MayBe(m.Group, m.Resource) {
-			meant = append(meant, entry{one, config.Index("resources", i)})
-		}
-	}
 	full := func(one entry) bool { return one.Mode != config.ModeMetadata }
-	r.checkChanged(m.Changed, path+".changed", r.named(resources) && !slices.ContainsFunc(meant, full))
+	r.checkChanged(m.Changed, path+".changed", len(meant) > 0 && !slices.ContainsFunc(meant, full))
 	for _, item := range m.Changed {
 		if f, err := fieldpath.ParseChangeFilter(item, false); err == nil { // others are reported
 			m.Filters = append(m.Filters, f.ID())
@@ -43,9 +31,7 @@ func (r *checker) checkMatchChanged(m *config.Match, path string, resources []co
 	if len(m.Ops) > 0 && !slices.Contains(m.Ops, modified) {
 		r.fail(path+".changed", "filters modified events, which ops excludes: add modified to ops, or remove changed")
 	}
-	if r.named(resources) {
-		r.checkRemoved(m.Changed, path+".changed", meant)
-	}
+	r.checkRemoved(m.Changed, path+".changed", meant)
 }
 
 // checkChanged checks a list of change filters.
@@ -64,7 +50,7 @@ func (r *checker) checkRemoved(items []string, path string, entries []entry) {
 	for i, item := range items {
 		why := ""
 		for _, one := range entries {
-			cuts, ok := r.cutsOf(one.Resource, one.at)
+			cuts, ok := r.cutsOf(one)
 			if !ok {
 				return
 			}

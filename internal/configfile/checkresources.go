@@ -73,16 +73,13 @@ func merged(first, second config.Resource) string {
 
 // checkName checks group and resource.
 func (r *checker) checkName(one config.Resource, path string) {
-	if group := path + ".group"; !r.Bad(group) {
-		if message := groupMistake(one.Group); message != "" {
-			r.fail(group, "%s", message)
-		}
-	}
+	message := groupMistake(one.Group)
+	r.refuse(message != "", path+".group", "%s", message)
 	resource := path + ".resource"
 	if r.Bad(resource) {
 		return
 	}
-	if message := resourceMistake(one.Group, one.Resource); message != "" {
+	if message = resourceMistake(one.Group, one.Resource); message != "" {
 		r.fail(resource, "%s", message)
 		return
 	}
@@ -202,24 +199,6 @@ func (r *checker) checkCoverage(one config.Resource, path string) {
 	}
 	if one.Scope == config.ScopeNamespaced && (len(one.Namespaces) == 0 || one.Patterned()) {
 		r.fail(path+".scope", "namespaced is one watch for each namespace: it needs namespaces with exact names, without excludeNamespaces and namespaceSelector")
-	}
-}
-
-// checkReaches refuses namespaces of a match that no entry of resources covers.
-func (r *checker) checkReaches(namespaces []string, path string, meant []config.Resource) {
-	if r.Failed[path] {
-		return
-	}
-	for _, one := range meant {
-		if one.Pos == (config.Pos{}) || len(one.Namespaces) == 0 && len(one.ExcludeNamespaces) == 0 {
-			return
-		}
-	}
-	for i, namespace := range namespaces {
-		if r.Bad(config.Index(path, i)) || slices.ContainsFunc(meant, func(one config.Resource) bool { return one.Reaches(namespace) }) {
-			continue
-		}
-		r.fail(config.Index(path, i), "no entry of resources covers %s %s", config.Quote(namespace), config.Covered(meant))
 	}
 }
 

@@ -13,34 +13,26 @@ import (
 // checkReads is about an expression that reads what events do not have, because keep, omit or mode takes it out
 // of the objects, or changes lacks oldObject. If no event that the match selects has it, the expression is refused.
 // If those of one entry do not, and the expression does not ask first, it fails for them, which is worth a warning.
-func (r *checker) checkReads(m config.Match, x *when.Expression, path string, resources []config.Resource) {
-	if !r.named(resources) {
-		return
-	}
-	var selected []selectedEntry
-	for i, one := range resources {
-		if !one.MayBe(m.Group, m.Resource) {
-			continue
-		}
-		at := config.Index("resources", i)
-		cuts, ok := r.cutsOf(one, at)
-		if !ok || r.Bad(at+".changes") {
+func (r *checker) checkReads(m config.Match, x *when.Expression, path string, meant []entry) {
+	allCuts := make([]func(keys []string) string, len(meant))
+	for i, one := range meant {
+		var ok bool
+		if allCuts[i], ok = r.cutsOf(one); !ok || r.Bad(one.at+".changes") {
 			return
 		}
-		selected = append(selected, selectedEntry{at: at, cuts: cuts, old: slices.Contains(one.Changes, config.ChangesOldObject)})
 	}
 	var warn func()
 	for _, read := range x.Reads() {
 		var lacking []string // entries
 		what, why := "", ""  // of the first one
-		for _, one := range selected {
-			if lacks, reason := one.lacks(read); reason != "" {
+		for i, one := range meant {
+			if lacks, reason := one.lacks(read, allCuts[i]); reason != "" {
 				lacking, what, why = append(lacking, one.at), cmp.Or(what, lacks), cmp.Or(why, reason)
 			}
 		}
 		switch {
 		case len(lacking) == 0:
-		case len(lacking) == len(selected):
+		case len(lacking) == len(meant):
 			place, begin := r.inExpression(m.Condition, path, read.Line, read.Col, "")
 			r.Add(place, path, "%sno event that it matches has %s: %s", begin, what, why)
 			return
@@ -57,31 +49,23 @@ func (r *checker) checkReads(m config.Match, x *when.Expression, path string, re
 	}
 }
 
-// selectedEntry is an entry of resources that a match selects.
-type selectedEntry struct {
-	at   string
-	cuts func(keys []string) string
-	old  bool // its events have oldObject
-}
-
 // lacks returns what of a read the objects of the entry do not have, and why, "" if they may have it.
-func (e selectedEntry) lacks(read when.Read) (what, why string) {
+func (e entry) lacks(read when.Read, cuts func(keys []string) string) (what, why string) {
 	switch {
-	case read.Old && !e.old:
+	case read.Old && !slices.Contains(e.Changes, config.ChangesOldObject):
 		return config.ChangesOldObject, "add oldObject to the changes of " + e.at
 	case len(read.Keys) > 0:
-		return pathOf(read.Keys), e.cuts(read.Keys)
+		return pathOf(read.Keys), cuts(read.Keys)
 	}
 	return "", ""
 }
 
 // cutsOf returns what says why the objects of an entry do not have what keys lead to, or
 // "" if they may. It is not ok if the entry has mistakes.
-func (r *checker) cutsOf(one config.Resource, at string) (cuts func(keys []string) string, ok bool) {
-	for _, key := range []string{".keep", ".omit", ".mode"} {
-		if r.Bad(at + key) {
-			return nil, false
-		}
+func (r *checker) cutsOf(one entry) (cuts func(keys []string) string, ok bool) {
+	at := one.at
+	if r.Bad(at+".keep") || r.Bad(at+".omit") || r.Bad(at+".mode") {
+		return nil, false
 	}
 	rules, err := fieldpath.ParseRules(one.Keep, one.Omit, nil, one.Mode == config.ModeMetadata)
 	if err != nil {

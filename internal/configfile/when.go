@@ -14,7 +14,7 @@ import (
 )
 
 // checkWhen compiles the expression of a match, and checks what goes with it.
-func (r *checker) checkWhen(m *config.Match, path string, resources []config.Resource) {
+func (r *checker) checkWhen(m *config.Match, path string, meant []entry) {
 	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.Bad(at) && !r.Bad(path+".condition") && !r.given(path+".condition") {
 		r.fail(at, "needs a condition: add condition, or remove onConditionError")
 	}
@@ -32,7 +32,7 @@ func (r *checker) checkWhen(m *config.Match, path string, resources []config.Res
 	x, mistakes := r.when.Compile(m.Condition)
 	if x != nil {
 		m.When = x
-		r.checkReads(*m, x, path, resources)
+		r.checkReads(*m, x, path, meant)
 	}
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)

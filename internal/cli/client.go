@@ -104,7 +104,7 @@ func (std streams) clientOf(address string, flags *pflag.FlagSet) (client, error
 	if err != nil || where.Port() == "" || where.Scheme != "http" && where.Scheme != "https" || strings.Trim(where.Path, "/") != "" || where.User != nil || where.RawQuery != "" {
 		return client{}, misused("--server %q: it must be unix:///path, a path, http://host:port or https://host:port", address)
 	}
-	server, err := configfile.LoadAdmin(configfile.Source{Flags: withoutSocket(flags), Drivers: std.program.Drivers})
+	server, err := configfile.LoadAdmin(configfile.Source{Flags: flags, Drivers: std.program.Drivers, AdminOptional: true})
 	if err != nil {
 		return client{}, err
 	}
@@ -128,17 +128,6 @@ func socketPath(address string) (string, bool) {
 	}
 	_, _, err := net.SplitHostPort(address)
 	return address, address != "" && !strings.Contains(address, "://") && (err != nil || strings.Contains(address, "/"))
-}
-
-// withoutSocket returns flags with which [configfile.LoadAdmin] needs no config file.
-func withoutSocket(flags *pflag.FlagSet) *pflag.FlagSet {
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	configfile.AddFlags(own)
-	if flags.Changed("config") {
-		_ = own.Set("config", flags.Lookup("config").Value.String()) // a string flag takes everything
-	}
-	_ = own.Set("admin-socket", "")
-	return own
 }
 
 func overSocket(path string) client {

@@ -24,6 +24,8 @@ type Source struct {
 	Flags *pflag.FlagSet
 	// Drivers are the sink types that the program is built with.
 	Drivers []sink.Driver
+	// AdminOptional: [LoadAdmin] need not find the admin server.
+	AdminOptional bool
 }
 
 // Load reads the config file, with the flags and INFORMD_* variables over it.

@@ -11,8 +11,8 @@ import (
 
 // LoadAdmin is [Load] for clients of a running informd: it returns the settings of the admin
 // server and ignores mistakes elsewhere, as the informd that runs need not have
-// them. With admin.listen or admin.socket from a flag or a variable it needs no file, and
-// takes the rest from one that can be read. Its error is a [config.Errors].
+// them. With admin.listen or admin.socket from a flag or a variable, or with AdminOptional, it needs
+// no file, and takes the rest from one that can be read. Its error is a [config.Errors].
 func LoadAdmin(from Source) (config.Admin, error) {
 	out := newOutside(from.Flags)
 	over := out.overrides()
@@ -20,7 +20,7 @@ func LoadAdmin(from Source) (config.Admin, error) {
 	r := newReading(cmp.Or(path, "informd"), from.Drivers)
 	c := config.Defaults()
 	if !r.fill(c, body, over) {
-		if !slices.ContainsFunc(over, namesServer) {
+		if !from.AdminOptional && !slices.ContainsFunc(over, namesServer) {
 			return config.Admin{}, withoutConfig(cmp.Or(err, r.Err()))
 		}
 		check := &checker{r}
@@ -33,7 +33,7 @@ func LoadAdmin(from Source) (config.Admin, error) {
 
 // namesServer reports whether a flag or variable says where the admin server is. An empty variable turns it off.
 func namesServer(o override) bool {
-	return (o.path == "admin.listen" || o.path == "admin.socket") && (o.text != "" || o.origin != variable(o.path))
+	return mayBeEmpty(o.path) && (o.text != "" || o.origin != variable(o.path))
 }
 
 // withoutConfig says how to do without the file that err is about.

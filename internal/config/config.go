@@ -1,3 +1,5 @@
+// Package config has the settings of informd, their defaults, and the differences between two
+// configs. Package configfile reads and checks them.
 package config
 
 import (
@@ -225,10 +227,12 @@ const (
 func Defaults() *Config {
 	return &Config{
 		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches, AuditEvery: time.Hour, MaxDelay: defaultMaxDelay},
-		Journal:    defaultJournal(),
-		Replicas:   Replicas{Duration: DefaultLeaseDuration},
-		Admin:      Admin{Listen: defaultListen},
-		Log:        Log{Level: "info", Format: "text"},
+		Journal: Journal{
+			Type: JournalLog, Dir: StateDir(), Sync: "rows", HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
+		},
+		Replicas: Replicas{Duration: DefaultLeaseDuration},
+		Admin:    Admin{Listen: defaultListen},
+		Log:      Log{Level: "info", Format: "text"},
 	}
 }
 

@@ -93,9 +93,3 @@ func ScalarName(dst reflect.Value) string {
 
 // IsDuration reports whether dst is a time.Duration.
 func IsDuration(dst reflect.Value) bool { return dst.Type() == reflect.TypeFor[time.Duration]() }
-
-// IsPlainString reports whether dst is a string that decodes as it is.
-func IsPlainString(dst reflect.Value) bool {
-	_, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr())
-	return !ok && dst.Kind() == reflect.String
-}

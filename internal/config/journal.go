@@ -49,12 +49,6 @@ const (
 	defaultDeletedRetention = 168 * time.Hour
 )
 
-func defaultJournal() Journal {
-	return Journal{
-		Type: JournalLog, Dir: StateDir(), Sync: "rows", HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
-	}
-}
-
 // ForgetJournal makes the config one with a memory journal of the default size and place, and without
 // replicas, for a run that has no past and no future.
 func ForgetJournal(c *Config) {

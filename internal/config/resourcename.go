@@ -20,9 +20,6 @@ func ParseResourceName(text string) (r Resource, ok bool) {
 	return ResourceNameOf(text)
 }
 
-// Matches reports whether the entry names a resource or matches it with patterns.
-func (r Resource) Matches(group, resource string) bool { return r.MayBe(&group, resource) }
-
 // ResourceNameOf splits <resource>.<group> and <resource>.<version>.<group>, each part
 // a name or a pattern. The second part is a version if it looks like one; without a group
 // behind it the group is the core group.

@@ -209,7 +209,7 @@ func (r *reading) scalar(n *node, path string, f config.Field) {
 			config.Quote(n.Text), config.JournalLog)
 		return
 	}
-	if config.IsPlainString(f.Value) && n.Kind != kindText {
+	if config.ScalarName(f.Value) == "text" && n.Kind != kindText {
 		r.Add(n.At, path, "must be text, not %s: put it in quotes, %q", n.Kind, n.Text)
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
-	"github.com/informd/informd/pkg/sink"
 )
 
 // starter is what init writes, and where.
@@ -30,7 +29,7 @@ type starter struct {
 
 func initCommand(std streams) *cobra.Command {
 	var s starter
-	types := sinkTypes(std.program.Drivers)
+	types := configfile.Types(std.program.Drivers)
 	cmd := &cobra.Command{
 		Use: "init", Short: "write a config with comments", GroupID: setUpGroup,
 		Long: `informd init writes a config with comments, from the flags, and checks it. It contacts no
@@ -55,14 +54,6 @@ informd init --resources pods --sink nats --set servers=nats://nats:4222 --clust
 	complete(cmd, "sink", types...)
 	completeConfig(cmd)
 	return cmd
-}
-
-func sinkTypes(drivers []sink.Driver) []string {
-	types := make([]string, len(drivers))
-	for i, d := range drivers {
-		types[i] = d.Type
-	}
-	return types
 }
 
 // write writes the config if it is valid.

@@ -17,11 +17,11 @@ func TestInitSinks(t *testing.T) {
 		"otlp": {"url=https://collector:4318"}, "postgres": {"servers=pg:5432", "auth={username: informd}", "database=inventory"}, "stdout": nil,
 		"webhook": {`url="https://example.com/events"`},
 	}
-	for _, name := range sinkTypes(standard().Drivers) {
-		t.Run(name, func(t *testing.T) {
+	for _, d := range standard().Drivers {
+		t.Run(d.Type, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			args := []string{"init", "--cluster", "prod", "--sink", name}
-			for _, option := range required[name] {
+			args := []string{"init", "--cluster", "prod", "--sink", d.Type}
+			for _, option := range required[d.Type] {
 				args = append(args, "--set", option)
 			}
 			ends(t, exitOK, args...)

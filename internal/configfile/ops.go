@@ -36,9 +36,7 @@ func (r *checker) checkControl(m config.Match, path string) {
 		return
 	}
 	whole := slices.Contains(m.Control, string(event.Synced)) && m.Admits(event.Snapshot) && m.Admits(event.Added)
-	if item := config.Index(at, i); !whole && !r.Bad(item) {
-		r.fail(item, "%q has no effect without synced in control, and snapshot and added in ops: add them, or remove it", event.Begin)
-	}
+	r.refuse(!whole, config.Index(at, i), "%q has no effect without synced in control, and snapshot and added in ops: add them, or remove it", event.Begin)
 }
 
 // checkDeletions warns about a sink that gets the states of objects, and none of whose matches has an operation that

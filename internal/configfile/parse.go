@@ -31,7 +31,7 @@ type reading struct {
 
 func newReading(file string, drivers []sink.Driver) *reading {
 	return &reading{
-		document: newDocument(file),
+		document: document{Problems: config.NewProblems(file)},
 		drivers:  drivers,
 		places:   map[string]config.Pos{},
 		origins:  map[string]string{},

@@ -25,8 +25,8 @@ func (r *checker) checkReplicas(c *config.Config) {
 	r.refuse(len(validation.IsDNS1123Subdomain(p.Lease)) > 0, "replicas.lease", "%s is not the name of a Lease: lower case letters, digits, '-' and '.', as in informd", config.Quote(p.Lease))
 	r.refuse(p.Namespace != "" && len(validation.IsDNS1123Label(p.Namespace)) > 0, "replicas.namespace", "%s is not the name of a namespace", config.Quote(p.Namespace))
 	r.refuse(p.Duration < minLease || p.Duration > maxLease || p.Duration%time.Second != 0, "replicas.duration", "must be whole seconds between %v and %v, as in 8s", minLease, maxLease)
-	r.refuse(c.Journal.Type != config.JournalLog && !r.Bad("journal.type"), "journal.type", "must be %s with replicas: the others copy the log in journal.dir", config.JournalLog)
-	r.refuse(c.Journal.Sync == "never" && !r.Bad("journal.sync"), "journal.sync", "must be rows or always with replicas: with never, each takeover begins with all objects")
+	r.refuse(c.Journal.Type != config.JournalLog, "journal.type", "must be %s with replicas: the others copy the log in journal.dir", config.JournalLog)
+	r.refuse(c.Journal.Sync == "never", "journal.sync", "must be rows or always with replicas: with never, each takeover begins with all objects")
 	r.checkReplicaAddress(c)
 	r.checkReplicaAccess(c)
 	for i, s := range c.Sinks {

@@ -152,12 +152,7 @@ func (g *generator) list(value reflect.Value, path string) object {
 	}
 	schema := object{"type": "array", "items": g.schema(element, path+"[]")}
 	switch path {
-	case "resources":
-		schema["minItems"] = 1
-		if item, ok := schema["items"].(object); ok {
-			item["type"] = []string{"object", "string"} // deployments.apps is the short form
-		}
-	case "sinks":
+	case "resources", "sinks":
 		schema["minItems"] = 1
 	case "sinks[].match[].ops":
 		constrain(schema, config.NamesOf(config.ObjectOp))
@@ -170,14 +165,12 @@ func (g *generator) list(value reflect.Value, path string) object {
 // additionalProperties then knows all that an entry may have.
 func (g *generator) sinkTypes(schema object) {
 	common, _ := schema["properties"].(object)
-	var types []string
 	var conditions []object
 	for _, d := range g.drivers {
-		types = append(types, d.Type)
 		conditions = append(conditions, SinkType(d, common, g.describe))
 	}
 	if name, ok := common["type"].(object); ok {
-		name["enum"] = types
+		name["enum"] = Types(g.drivers)
 	}
 	delete(schema, "additionalProperties")
 	schema["allOf"] = conditions

@@ -42,15 +42,21 @@ func (r *reading) sink(n *node, path string, s *config.Sink) {
 	r.validate(n, path, s.Options)
 }
 
+// Types returns the names of sink types.
+func Types(drivers []sink.Driver) []string {
+	types := make([]string, len(drivers))
+	for i, d := range drivers {
+		types[i] = d.Type
+	}
+	return types
+}
+
 // driver finds the sink's driver by its type.
 func (r *reading) driver(n *node, path string, s *config.Sink) bool {
-	types := make([]string, len(r.drivers))
-	for i, d := range r.drivers {
-		types[i] = d.Type
-		if d.Type == s.Type {
-			s.Driver = d
-			return true
-		}
+	types := Types(r.drivers)
+	if i := slices.Index(types, s.Type); i >= 0 {
+		s.Driver = r.drivers[i]
+		return true
 	}
 	at := config.Join(path, "type")
 	switch p := n.Pair("type"); {

@@ -32,11 +32,6 @@ type document struct {
 	Lines []string
 }
 
-// newDocument returns a document whose errors name file.
-func newDocument(file string) document {
-	return document{Problems: config.NewProblems(file)}
-}
-
 // parse parses body up to the one YAML document in it. It returns nil if it
 // noted a problem: what does not parse cannot be checked any further.
 func (d *document) parse(body []byte) ast.Node {

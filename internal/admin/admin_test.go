@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func options(targets ...admin.Target) admin.Options {
 	return admin.Options{
-		Listen: "127.0.0.1:0", Version: "v1", Cluster: "c",
+		Admin: config.Admin{Listen: "127.0.0.1:0"}, Version: "v1", Cluster: "c",
 		Targets: func() []admin.Target { return targets },
 		Sinks: func() []deliver.Status {
 			return []deliver.Status{{Name: "dead", State: "retrying", LastError: "refused"}}

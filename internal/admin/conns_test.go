@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
 )
 
 // TestConnectionsAreBounded: somebody who opens connections without end loses them, and
@@ -26,9 +27,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 			var behaved *tls.Config
 			if encrypted {
 				dir := t.TempDir()
-				o.TLS = admin.TLS{CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}
+				o.TLS = config.AdminTLS{CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}
 				newAuthority(t).issue(t, o.TLS.CertFile, o.TLS.KeyFile, "server", 0)
-				behaved = clientOf(t, o.TLS)
+				behaved = clientOf(t, admin.TLS(o.TLS))
 			}
 			s := start(t, o)
 			// The one that behaves comes from another address, and keeps its connection. A client

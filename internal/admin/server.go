@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/page"
 	"github.com/informd/informd/pkg/connection"
@@ -20,17 +21,9 @@ import (
 // Options say where the server listens and whom it asks. The functions are
 // called for each request, concurrently.
 type Options struct {
-	// Listen is host:port; empty means no listener over TCP.
-	Listen string
-	// TLS encrypts the connections over TCP.
-	TLS TLS
-	// Hosts are names that informd is reached by over TCP, beside those that [ownName] allows.
-	Hosts []string
-	// TokenFile has the token of operators who ask over TCP; empty refuses them.
-	TokenFile string
-	// Socket is the path of the unix socket for operators; empty means none. If
-	// SocketOptional is set, informd runs without a socket that it cannot make.
-	Socket           string
+	// Admin says where the server listens, and who may ask it.
+	config.Admin
+	// SocketOptional: informd runs without a socket that it cannot make.
 	SocketOptional   bool
 	Version, Cluster string
 	Targets          func() []Target
@@ -149,16 +142,16 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) startTCP() error {
-	o := s.options
+	o, files := s.options, TLS(s.options.TLS)
 	if o.Listen == "" {
 		return nil
 	}
 	host, _, _ := net.SplitHostPort(o.Listen)
-	h := s.newHTTP(&door{encrypted: o.TLS.Wanted(), local: connection.Loopback(host), hosts: o.Hosts, tokenFile: o.TokenFile})
+	h := s.newHTTP(&door{encrypted: files.Wanted(), local: connection.Loopback(host), hosts: o.Hosts, tokenFile: o.TokenFile})
 	serve := h.Serve
-	if o.TLS.Wanted() {
+	if files.Wanted() {
 		var err error
-		if h.TLSConfig, err = o.TLS.serve(o.Logger); err != nil {
+		if h.TLSConfig, err = files.serve(o.Logger); err != nil {
 			return fmt.Errorf("serve admin on %s: %w", o.Listen, err)
 		}
 		serve = func(l net.Listener) error { return h.ServeTLS(l, "", "") }

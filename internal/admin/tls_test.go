@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
 )
 
 // authority signs certificates.
@@ -101,7 +102,7 @@ func TestTLS(t *testing.T) {
 	files := admin.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	ca.issue(t, files.CertFile, files.KeyFile, "informd.example.com", x509.ExtKeyUsageServerAuth)
 	o := options()
-	o.TLS = files
+	o.TLS = config.AdminTLS(files)
 	s := start(t, o)
 	before := clientOf(t, files)
 	must(t, ask(t, s, before))
@@ -135,7 +136,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	files := admin.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	ca.issue(t, files.CertFile, files.KeyFile, "informd", x509.ExtKeyUsageServerAuth)
 	o := options()
-	o.TLS = files
+	o.TLS = config.AdminTLS(files)
 	var log bytes.Buffer
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := start(t, o)
@@ -173,7 +174,7 @@ func TestClientCertificates(t *testing.T) {
 	ca.issue(t, files.CertFile, files.KeyFile, "informd", x509.ExtKeyUsageServerAuth)
 	writePEM(t, files.ClientCAFile, "CERTIFICATE", clients.cert.Raw)
 	o := options()
-	o.TLS = files
+	o.TLS = config.AdminTLS(files)
 	s := start(t, o)
 	if err := ask(t, s, clientOf(t, files)); err != nil {
 		t.Errorf("the server's own: %v", err)
@@ -222,7 +223,7 @@ func TestTLSFilesThatAreNotSound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options()
-			o.TLS = c.files
+			o.TLS = config.AdminTLS(c.files)
 			if err := admin.New(o).Start(); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Start: %v, want an error that says %s", err, c.says)
 			}

@@ -45,7 +45,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	}{
 		"socket":         {socket: "journal/admin.sock", config: ""},
 		"another socket": {socket: "other.sock", config: ", socket: " + filepath.Join(dir, "other.sock")},
-		"token":          {config: `, socket: "", tokenFile: ` + token, server: admin.Options{TokenFile: token}},
+		"token":          {config: `, socket: "", tokenFile: ` + token, server: admin.Options{Admin: config.Admin{TokenFile: token}}},
 		"neither":        {config: `, socket: ""`, want: exitFailure, says: "admin.tokenFile"},
 		"another config": {socket: "journal/admin.sock", config: ", socket: " + filepath.Join(dir, "none.sock"), want: exitFailure, says: "none.sock", status: exitFailure},
 	} {

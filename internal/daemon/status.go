@@ -15,8 +15,7 @@ import (
 // adminOptions tells the admin server whom to ask.
 func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin.Options {
 	return admin.Options{
-		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
-		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
+		Admin: d.config.Admin, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus,
 		Follower: d.follower.Load, Operator: operator{d}, Forward: d.forward, Log: d.logHandler(),

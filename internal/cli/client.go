@@ -36,15 +36,10 @@ type client struct {
 	closed error
 }
 
-// asking makes cmd a command that asks a running informd. It adds --config, --server and
-// --output, and runs ask. A PreRunE of the command checks its other flags.
-func (std streams) asking(cmd *cobra.Command, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
-	return std.askingIn(cmd, nil, ask)
-}
-
-// askingIn is asking with these formats of --output; nil are the usual ones, and one alone needs
-// no flag.
-func (std streams) askingIn(cmd *cobra.Command, formats []string, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
+// asking makes cmd a command that asks a running informd. It adds --config, --server and --output with
+// these formats, and runs ask. Nil are the usual formats, and one alone needs no flag. A PreRunE of the
+// command checks its other flags.
+func (std streams) asking(cmd *cobra.Command, formats []string, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
 	configFlag(cmd)
 	output := &format{value: formatText}
 	if len(formats) != 1 {
@@ -81,7 +76,7 @@ func (std streams) newClient(ctx context.Context, flags *pflag.FlagSet) (client,
 	case err == nil:
 		return c, conn.Close()
 	case server.Listen == "", !errors.Is(err, fs.ErrPermission) && exists(filepath.Dir(server.Socket)):
-		return overSocket(server.Socket), nil // what it is asked says that none runs, or reads the journal
+		return c, nil // what it is asked says that none runs, or reads the journal
 	}
 	c, failed := overTCP(server)
 	c.closed = err

@@ -51,7 +51,7 @@ func listLettersCommand(std streams) *cobra.Command {
 		Args:        noArguments,
 	}
 	std.sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
-	return std.askingIn(cmd, []string{formatTable, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, []string{formatTable, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
 		return c.do(ctx, http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
 			if output.value == formatJSON {
 				return eachLine(body, func(line []byte) error {
@@ -64,38 +64,33 @@ func listLettersCommand(std streams) *cobra.Command {
 	})
 }
 
-// chosen are the letters that a command changes.
-type chosen struct {
-	sink    string
-	numbers []string
-	all     bool
-	// yes: do not ask for confirmation.
-	yes bool
-}
-
-// changing makes cmd a command that changes the letters that its flags choose.
-func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...string) *cobra.Command {
-	std.sinkFlag(cmd, &l.sink, "name of the sink", sinks...)
-	cmd.Flags().StringSliceVar(&l.numbers, "number", nil, "numbers of dead letters, as list shows them")
-	cmd.Flags().BoolVar(&l.all, "all", false, "all dead letters of the sink")
-	cmd.Flags().BoolVar(&l.yes, "yes", false, "do not ask for confirmation")
+// changing makes cmd a command that changes the letters that its flags choose. Done is how it reports
+// them, and question what it asks before it changes all letters of a sink.
+func (std streams) changing(cmd *cobra.Command, done, question string, sinks ...string) *cobra.Command {
+	var sink string
+	var numbers []string
+	var all, yes bool
+	std.sinkFlag(cmd, &sink, "name of the sink", sinks...)
+	cmd.Flags().StringSliceVar(&numbers, "number", nil, "numbers of dead letters, as list shows them")
+	cmd.Flags().BoolVar(&all, "all", false, "all dead letters of the sink")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		switch {
-		case l.sink == "" || l.all == (len(l.numbers) > 0):
-			return misused("deadletters %s needs --sink, and either --number or --all", do.command)
-		case l.all && !l.yes:
-			return confirm(std, fmt.Sprintf(do.question, visible(l.sink)))
+		case sink == "" || all == (len(numbers) > 0):
+			return misused("deadletters %s needs --sink, and either --number or --all", cmd.Name())
+		case all && !yes:
+			return confirm(std, fmt.Sprintf(question, visible(sink)))
 		}
 		return nil
 	}
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
-		query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
+		query := url.Values{"sink": {sink}, "number": numbers, "all": {fmt.Sprint(all)}}
 		var n admin.Count
-		if err := c.post(ctx, "/deadletters/"+do.command, query, &n); err != nil {
+		if err := c.post(ctx, "/deadletters/"+cmd.Name(), query, &n); err != nil {
 			return err
 		}
 		err := output.show(std.out, n, func(out io.Writer) error {
-			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", done, number(n.Events, "dead letter", "dead letters"), visible(sink))
 			if n.Filtered > 0 && err == nil {
 				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", number(n.Filtered, "dead letter", "dead letters"))
 			}
@@ -122,7 +117,7 @@ script it needs --yes.`,
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 	}
-	return new(chosen).changing(cmd, std, action{"redeliver", "redelivered", "Deliver all dead letters of sink %s again?"})
+	return std.changing(cmd, "redelivered", "Deliver all dead letters of sink %s again?")
 }
 
 func dropCommand(std streams) *cobra.Command {
@@ -134,12 +129,8 @@ confirmation on a terminal; in a script it needs --yes.`,
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 	}
-	return new(chosen).changing(cmd, std, action{"drop", "dropped", "Drop all dead letters of sink %s for good?"}, config.SourceName)
+	return std.changing(cmd, "dropped", "Drop all dead letters of sink %s for good?", config.SourceName)
 }
-
-// action is a command, how its outcome is reported, and the question before it changes all
-// letters.
-type action struct{ command, done, question string }
 
 // eachLine calls do with each line of body that is not empty.
 func eachLine(body io.Reader, do func(line []byte) error) error {

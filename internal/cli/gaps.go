@@ -24,7 +24,7 @@ itself, and changes nothing in it.`,
 		Annotations: exitCodes("0 ok, also without a gap, 1 failure, 2 wrong usage or config"),
 		Args:        noArguments,
 	}
-	return std.askingIn(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		found, err := past(ctx, std, cmd, c, "/gaps", nil, daemon.ReadGaps)
 		if err != nil {
 			return err

@@ -147,7 +147,7 @@ func objectCommand(name, short, long, example string) *cobra.Command {
 
 // askingAbout completes a command about one object: run gets its events.
 func (std streams) askingAbout(cmd *cobra.Command, formats []string, run func(output *format, found admin.History, events []event.Event) error) *cobra.Command {
-	return std.askingIn(cmd, formats, func(ctx context.Context, c client, output *format, args []string) error {
+	return std.asking(cmd, formats, func(ctx context.Context, c client, output *format, args []string) error {
 		found, events, err := std.history(ctx, cmd, c, args[0])
 		if err != nil {
 			return err

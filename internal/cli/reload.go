@@ -23,7 +23,7 @@ informd reloads the config on its own when the file changes.`,
 		Annotations: exitCodes("0 ok, 1 failure or the config was refused, 2 wrong usage"),
 		Args:        noArguments,
 	}
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		var done admin.Reload
 		if err := c.post(ctx, "/reload", nil, &done); err != nil {
 			return err

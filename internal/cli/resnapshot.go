@@ -46,7 +46,7 @@ status shows pending ones.`,
 		},
 	}
 	std.sinkFlag(cmd, &sink, "name of the only sink that gets the objects, from the journal (default: every sink)")
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, resources []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, resources []string) error {
 		var outcomes []admin.Resnapshot
 		var failed error
 		for _, resource := range resources {

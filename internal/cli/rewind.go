@@ -34,7 +34,7 @@ back too, and it gets the events when it works again.`,
 	}
 	std.sinkFlag(cmd, &sink, "name of the sink")
 	cmd.Flags().DurationVar(&since, "since", 0, "how far the cursor moves back, as in 10m")
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		var r admin.Rewind
 		if err := c.post(ctx, "/rewind", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
 			return err

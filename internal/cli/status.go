@@ -36,7 +36,7 @@ informd status -o json | jq '.targets[] | select(.state != "live")'`,
 		Annotations: exitCodes("0 ok, 1 informd does not answer, 2 wrong usage or config"),
 		Args:        noArguments,
 	}
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
 		return c.do(ctx, http.MethodGet, statusPath, nil, func(body io.Reader) error {

@@ -57,7 +57,7 @@ informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
 	flags.StringVar(&filter.Name, "name", "", "only events of the object of this name")
 	flags.StringVar(&filter.Op, "op", "", "only this operation, as in modified")
 	flags.StringVar(&filter.Condition, "condition", "", "only events for which this CEL expression is true: docs/filtering.md")
-	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, _ []string) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
 		lines, err := (&stdout.Config{Format: stdout.Pretty}).Open(ctx, sink.Env{Stdout: std.out})

@@ -22,7 +22,7 @@ resnapshot' delivers all objects to a sink again.`,
 		Annotations: exitCodes("0 no difference, 1 a difference, or a target that could not be compared, 2 wrong usage or config"),
 		Args:        noArguments,
 	}
-	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+	return std.asking(cmd, nil, func(ctx context.Context, c client, output *format, _ []string) error {
 		var verdicts []admin.Verdict
 		if err := c.post(ctx, "/verify", nil, &verdicts); err != nil {
 			return err

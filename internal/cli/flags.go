@@ -85,9 +85,7 @@ func (f *format) show(out io.Writer, document any, table func(io.Writer) error) 
 
 // complete has a flag completed with words.
 func complete(cmd *cobra.Command, flag string, words ...string) {
-	completeBy(cmd, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
-	})
+	completeBy(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func completeBy(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {

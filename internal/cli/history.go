@@ -16,9 +16,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// shownTime is a time of the past in tables, as --at takes it.
-func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
 // maxChanged bounds the paths in a row of the table.
 const maxChanged = 4
 
@@ -97,7 +94,7 @@ type objectState struct {
 }
 
 func stateOf(e *event.Event) objectState {
-	s := objectState{Title: fmt.Sprintf("revision %d, %s", e.ResourceVersion, e.Time.UTC().Format(time.RFC3339))}
+	s := objectState{Title: fmt.Sprintf("revision %d, %s", e.ResourceVersion, shownTime(e.Time))}
 	if !e.Op.Ends() {
 		s.Object = e.Object()
 	} else {

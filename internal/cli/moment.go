@@ -33,12 +33,15 @@ func parseMoment(text string, now time.Time) (objectMoment, error) {
 	return objectMoment{}, fmt.Errorf("%q is no revision and no time: write a revision as in 12345, how long ago as in 10m, or 2026-11-20T10:00:00Z", text)
 }
 
+// shownTime is a time of the past, as --at takes it.
+func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 // String names the moment.
 func (m objectMoment) String() string {
 	if m.Revision > 0 {
 		return fmt.Sprintf("revision %d", m.Revision)
 	}
-	return m.Time.UTC().Format(time.RFC3339)
+	return shownTime(m.Time)
 }
 
 // includes reports whether the event is not later than the moment.
@@ -80,7 +83,7 @@ func stateAt(all []event.Event, m objectMoment) (*event.Event, error) {
 	if found != nil {
 		return found, nil
 	}
-	at, revision := all[0].Time.UTC().Format(time.RFC3339), all[0].ResourceVersion
+	at, revision := shownTime(all[0].Time), all[0].ResourceVersion
 	switch all[0].Op {
 	case event.Deleted:
 		return nil, fmt.Errorf("%w: the oldest one is its deletion of %s, which has its last state", errBefore, at)

@@ -63,9 +63,9 @@ func getCommand(std streams) *cobra.Command {
 		object := e.Object()
 		switch {
 		case e.Op.Ends() && at == "now":
-			return fmt.Errorf("%s is gone since %s: informd undelete %[1]s prints it", found.Object, e.Time.UTC().Format(time.RFC3339))
+			return fmt.Errorf("%s is gone since %s: informd undelete %[1]s prints it", found.Object, shownTime(e.Time))
 		case e.Op.Ends() && e.ResourceVersion != moment.Revision:
-			return fmt.Errorf("%s did not exist at %s: it is gone since %s, revision %d", found.Object, moment, e.Time.UTC().Format(time.RFC3339), e.ResourceVersion)
+			return fmt.Errorf("%s did not exist at %s: it is gone since %s, revision %d", found.Object, moment, shownTime(e.Time), e.ResourceVersion)
 		case object == nil:
 			return fmt.Errorf("%s at %s: %w", found.Object, moment, errNoObject)
 		}

@@ -78,7 +78,7 @@ func incomplete(outcomes []admin.Resnapshot) error {
 func printResnapshots(out io.Writer, outcomes []admin.Resnapshot) error {
 	rows := [][]string{{"TARGET", "OBJECTS", "RUN", "ERROR"}}
 	for _, o := range outcomes {
-		objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
+		objects, run := strconv.Itoa(o.Objects), count(o.Run)
 		if o.Error != "" && o.Objects == 0 {
 			objects, run = "-", "-" // nothing was emitted
 		}

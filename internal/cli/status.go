@@ -166,7 +166,7 @@ func pendingRows(sinks []deliver.Status) [][]string {
 	rows := [][]string{{"SINK", "PENDING RE-SNAPSHOT", "RUN"}}
 	for i := range sinks {
 		for _, p := range sinks[i].Resnapshots {
-			rows = append(rows, []string{sinks[i].Name, p.Resource, strconv.FormatUint(p.Run, 10)})
+			rows = append(rows, []string{sinks[i].Name, p.Resource, count(p.Run)})
 		}
 	}
 	return rows

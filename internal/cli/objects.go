@@ -137,39 +137,34 @@ func objectCommand(name, short, long, example string) *cobra.Command {
 			if len(args) != 1 || !strings.Contains(args[0], "/") {
 				return misused("%s needs one object, as in informd %[1]s pods/shop/web-1", cmd.Name())
 			}
-			if _, _, _, _, ok := config.ParseObjectName(args[0]); !ok {
-				return misused("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", args[0])
+			if _, _, _, _, err := config.ParseObjectName(args[0]); err != nil {
+				return misused("%v", err)
 			}
 			return nil
 		},
 	}
 }
 
-// askingAbout completes a command about one object: run gets its events.
+// askingAbout completes a command about one object: run gets its events from the running informd, or if none
+// runs, from the journal of the config.
 func (std streams) askingAbout(cmd *cobra.Command, formats []string, run func(output *format, found admin.History, events []event.Event) error) *cobra.Command {
 	return std.asking(cmd, formats, func(ctx context.Context, c client, output *format, args []string) error {
-		found, events, err := std.history(ctx, cmd, c, args[0])
+		object := args[0]
+		found, err := past(ctx, std, cmd, c, "/history", url.Values{"object": {object}}, func(ctx context.Context, own *config.Config) (admin.History, error) {
+			return daemon.ReadHistory(ctx, own, object)
+		})
+		if err != nil {
+			return err
+		}
+		if len(found.Events) == 0 {
+			return unknownObject(cmp.Or(found.Object, object))
+		}
+		events, err := parseEvents(found.Events)
 		if err != nil {
 			return err
 		}
 		return run(output, found, events)
 	})
-}
-
-// history asks the running informd for the events of an object. If none runs, it reads the
-// journal of the config.
-func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, object string) (found admin.History, events []event.Event, err error) {
-	found, err = past(ctx, std, cmd, c, "/history", url.Values{"object": {object}}, func(ctx context.Context, c *config.Config) (admin.History, error) {
-		return daemon.ReadHistory(ctx, c, object)
-	})
-	if err != nil {
-		return found, nil, err
-	}
-	if len(found.Events) == 0 {
-		return found, nil, unknownObject(cmp.Or(found.Object, object))
-	}
-	events, err = parseEvents(found.Events)
-	return found, events, err
 }
 
 // parseEvents returns events of the journal.

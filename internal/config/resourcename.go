@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,13 +62,12 @@ func IsAPIVersion(s string) bool { return apiVersion.MatchString(s) }
 var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
 // ParseObjectName splits <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1 or
-// nodes/a. The group is "core" or another if the text names one, else "". It reports whether the
-// text is such a name.
-func ParseObjectName(text string) (group, resource, namespace, name string, ok bool) {
+// nodes/a. The group is "core" or another if the text names one, else "".
+func ParseObjectName(text string) (group, resource, namespace, name string, err error) {
 	parts := strings.Split(text, "/")
 	r, named := ParseResourceName(parts[0])
 	if !named || r.Wildcard() || len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return "", "", "", "", false
+		return "", "", "", "", fmt.Errorf("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", text)
 	}
 	if group = r.Group; strings.Contains(parts[0], ".") && group == "" {
 		group = CoreName
@@ -75,5 +75,5 @@ func ParseObjectName(text string) (group, resource, namespace, name string, ok b
 	if len(parts) == 3 {
 		namespace = parts[1]
 	}
-	return group, r.Resource, namespace, parts[len(parts)-1], true
+	return group, r.Resource, namespace, parts[len(parts)-1], nil
 }

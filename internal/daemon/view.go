@@ -97,9 +97,9 @@ func reading(c *config.Config, read func(journal.History) error) error {
 
 // pastOf finds an object in a journal.
 func pastOf(ctx context.Context, reader journal.History, c *config.Config, object string) (admin.Past, error) {
-	group, resource, namespace, name, ok := config.ParseObjectName(object)
-	if !ok {
-		return admin.Past{}, admin.Unknown("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", object)
+	group, resource, namespace, name, err := config.ParseObjectName(object)
+	if err != nil {
+		return admin.Past{}, admin.Unknown("%v", err)
 	}
 	of, err := reader.Find(ctx, journal.Object{Group: group, Resource: resource, Namespace: namespace, Name: name})
 	if errors.Is(err, journal.ErrAmbiguous) {

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -122,9 +121,7 @@ func (t *triedObject) Complete(old *triedObject) (notes []string, err error) {
 		was = old.objectHead
 	}
 	uid := cmp.Or(t.Metadata.UID, was.Metadata.UID, noUID)
-	const first, second = "1", "2"
-	before := cmp.Or(was.Metadata.ResourceVersion, first)
-	rv := second
+	before, rv := cmp.Or(was.Metadata.ResourceVersion, "1"), "2"
 	if n, err := strconv.ParseUint(before, 10, 63); err == nil {
 		rv = strconv.FormatUint(n+1, 10)
 	}
@@ -158,12 +155,4 @@ func (t *triedObject) fill(uid, rv string) (notes []string, err error) {
 	}
 	t.Raw = bytes.TrimSpace(text.Bytes())
 	return []string{fmt.Sprintf("%s is a manifest: it counts as uid %s at revision %s", t.File, t.Metadata.UID, t.Metadata.ResourceVersion)}, nil
-}
-
-// Served is where the object is served: by what its apiVersion says, and under the
-// plural that its kind most likely has.
-func (t *triedObject) Served() schema.GroupVersionResource {
-	group, _ := schema.ParseGroupVersion(t.APIVersion) // readTried has checked it
-	plural, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
-	return plural
 }

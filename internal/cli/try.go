@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/daemon"
@@ -113,10 +114,12 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 	return change, notes, nil
 }
 
-// resourceOf returns where the object is served, by what the user says of it: a plural name,
-// alone or with the group as kubectl or a target has it.
+// resourceOf returns where the object is served, by its apiVersion and by what the user says of it: a plural
+// name, alone or with the group as kubectl or a target has it. Without that, it is the plural that the kind
+// most likely has.
 func resourceOf(t *triedObject, said string) (schema.GroupVersionResource, error) {
-	served := t.Served()
+	group, _ := schema.ParseGroupVersion(t.APIVersion) // readTried has checked it
+	served, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
 	if said == "" {
 		return served, nil
 	}

@@ -53,6 +53,5 @@ func (r Resource) Asked(sinks []Sink) (filters []string) {
 			}
 		}
 	}
-	slices.Sort(filters)
-	return slices.Compact(filters)
+	return Unique(filters)
 }

@@ -30,21 +30,22 @@ func (r *reading) value(n *node, path string, f config.Field) {
 	if n.Kind == kindNull {
 		return
 	}
-	if s, ok := reflect.TypeAssert[*config.Sink](f.Value.Addr()); ok {
-		r.sink(n, path, s)
-		return
-	}
-	if entry, ok := reflect.TypeAssert[*config.Resource](f.Value.Addr()); ok {
-		r.resource(n, path, entry)
-		return
-	}
 	full := kindSequence // what a toggle stands for
 	if f.Value.Kind() == reflect.Struct {
 		full = kindMapping
 	}
-	if block, ok := reflect.TypeAssert[sink.Toggle](f.Value.Addr()); ok && n.Kind != full {
-		r.toggle(n, path, f, block)
+	switch dst := f.Value.Addr().Interface().(type) {
+	case *config.Sink:
+		r.sink(n, path, dst)
 		return
+	case *config.Resource:
+		r.resource(n, path, dst)
+		return
+	case sink.Toggle:
+		if n.Kind != full {
+			r.toggle(n, path, f, dst)
+			return
+		}
 	}
 	switch kind := f.Value.Kind(); {
 	case config.IsScalar(f.Value):

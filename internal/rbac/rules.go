@@ -169,11 +169,9 @@ func watchRules(watched []config.Resource) []rule {
 		for _, r := range scopes[s] {
 			one.Resources = append(one.Resources, allowed(r).Resource)
 		}
-		slices.Sort(one.Resources)
-		if slices.Contains(one.Resources, all) {
+		if one.Resources = config.Unique(one.Resources); slices.Contains(one.Resources, all) {
 			one.Resources = []string{all}
 		}
-		one.Resources = slices.Compact(one.Resources)
 		one.why = append([]string{lines(scopes[s])}, wider(scopes[s])...)
 		if (s.group == "" || s.group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
 			one.why = append(one.why, "This permission allows to read the values of Secrets; informd keeps and sends a hash of them.")

@@ -157,7 +157,7 @@ func (r *checker) checkSinks(c *config.Config) {
 // checkExclusive refuses two sinks that write to one file: that would stop them for good when
 // they run, and in the end all others.
 func (r *checker) checkExclusive(c *config.Config) {
-	owners := map[string]int{}
+	owners := map[string]owner{}
 	for i, s := range c.Sinks {
 		options, ok := s.Options.(sink.Exclusive)
 		if !ok {
@@ -169,12 +169,18 @@ func (r *checker) checkExclusive(c *config.Config) {
 			continue
 		}
 		if first, taken := owners[name]; taken {
-			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", config.Quote(name), first)
+			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", config.Quote(name), first.sink)
 			continue
 		}
-		owners[name] = i
+		owners[name] = owner{i, path}
 	}
 	r.checkRotated(c, owners)
+}
+
+// owner is the sink that writes to something, and the path of the key that names it.
+type owner struct {
+	sink int
+	path string
 }
 
 // rotated is the name of an older file of a file sink, as [file] describes them.
@@ -184,17 +190,14 @@ var rotated = regexp.MustCompile(`^(.+)\.(?:[0-9]+(?:\.(?:gz|zst))?|compressing)
 
 // checkRotated refuses a sink that writes to an older file of a file sink: each rotation would
 // move or remove it. Owners are the sinks by the name of what they write to.
-func (r *checker) checkRotated(c *config.Config, owners map[string]int) {
-	for name, i := range owners {
+func (r *checker) checkRotated(c *config.Config, owners map[string]owner) {
+	for name, by := range owners {
 		of := rotated.FindStringSubmatch(name)
 		if of == nil {
 			continue
 		}
-		first, taken := owners[of[1]]
-		options, ok := c.Sinks[i].Options.(sink.Exclusive)
-		if taken && ok && c.Sinks[first].Type == "file" {
-			key, _ := options.Exclusive()
-			r.fail(config.Index("sinks", i)+"."+key, "%s is the name of an older file of sinks[%d], which rotates it: choose another one", config.Quote(name), first)
+		if first, taken := owners[of[1]]; taken && c.Sinks[first.sink].Type == "file" {
+			r.fail(by.path, "%s is the name of an older file of sinks[%d], which rotates it: choose another one", config.Quote(name), first.sink)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 // checkWhen compiles the expression of a match, and checks what goes with it.
 func (r *checker) checkWhen(m *config.Match, path string, meant []entry) {
-	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.Bad(at) && !r.Bad(path+".condition") && !r.given(path+".condition") {
-		r.fail(at, "needs a condition: add condition, or remove onConditionError")
-	}
-	if path += ".condition"; !r.given(path) || r.Bad(path) {
+	onError := path + ".onConditionError"
+	path += ".condition"
+	r.refuse(r.given(onError) && !r.given(path) && !r.Bad(path), onError, "needs a condition: add condition, or remove onConditionError")
+	if !r.given(path) || r.Bad(path) {
 		return
 	}
 	if r.when == nil {

@@ -49,7 +49,6 @@ func (p Program) configSchema() ([]byte, error) {
 	shipped, _ := entry["allOf"].([]any)
 	var names []string
 	var branches []any
-	own := false
 	for _, d := range p.Drivers {
 		if slices.Contains(names, d.Type) {
 			continue // the first one counts
@@ -63,13 +62,9 @@ func (p Program) configSchema() ([]byte, error) {
 			branches = append(branches, shipped[i])
 			continue
 		}
-		own = true
 		branches = append(branches, configfile.SinkType(d, common, func(_ reflect.Type, field reflect.StructField) string {
 			return field.Tag.Get("help")
 		}))
-	}
-	if !own && len(branches) == len(shipped) {
-		return schema.Config(), nil
 	}
 	entry["allOf"] = branches
 	at(common, "type")["enum"] = names

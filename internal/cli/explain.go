@@ -173,7 +173,7 @@ func enumOf(node map[string]any) string {
 // find returns the path of the key that a user names, in full or by its end.
 func (k configKeys) find(said string) (path string, err error) {
 	said = regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
-	var ends, paths, names []string
+	var ends, known []string
 	for _, key := range k {
 		switch {
 		case key.path == said:
@@ -181,17 +181,19 @@ func (k configKeys) find(said string) (path string, err error) {
 		case strings.HasSuffix(strings.ToLower("."+key.path), "."+strings.ToLower(strings.TrimPrefix(said, "sinks."))):
 			ends = append(ends, key.path)
 		}
-		paths, names = append(paths, key.path), append(names, key.path[strings.LastIndex(key.path, ".")+1:])
+		name := key.path
+		if !strings.Contains(said, ".") {
+			name = name[strings.LastIndex(name, ".")+1:]
+		}
+		known = append(known, name)
 	}
 	switch {
 	case len(ends) == 1:
 		return ends[0], nil
 	case len(ends) > 1:
 		return "", fmt.Errorf("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
-	case !strings.Contains(said, "."):
-		return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, names))
 	}
-	return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, paths))
+	return "", fmt.Errorf("unknown key %q%s", said, display.DidYouMean(said, known))
 }
 
 // print shows the key of a path for people, and the keys below it; "" is the config as a whole.

@@ -54,16 +54,14 @@ func changedPaths(before, after []byte) (paths []string) {
 	if before == nil {
 		return nil
 	}
+	whole := []string{"(object)"}
 	var a, b bytes.Buffer
-	err := errors.Join(json.Compact(&a, before), json.Compact(&b, after))
-	if err == nil {
-		var set *change.Set
-		if set, err = change.Of(a.Bytes(), b.Bytes()); err == nil {
-			err = json.Unmarshal(set.AppendPaths(nil), &paths)
-		}
+	if json.Compact(&a, before) != nil || json.Compact(&b, after) != nil {
+		return whole
 	}
-	if err != nil {
-		return []string{"(object)"}
+	set, err := change.Of(a.Bytes(), b.Bytes())
+	if err != nil || json.Unmarshal(set.AppendPaths(nil), &paths) != nil {
+		return whole
 	}
 	return paths
 }
@@ -127,10 +125,7 @@ func statePair(all []event.Event, from, to string, now time.Time) (before, after
 		return stateOf(first), stateOf(last), nil
 	}
 	before.Title = "nothing"
-	for i := range all {
-		if &all[i] == last {
-			break
-		}
+	for i := 0; &all[i] != last; i++ {
 		before = stateOf(&all[i])
 	}
 	if before.Object == nil && last.Op.Ends() {

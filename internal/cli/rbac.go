@@ -32,14 +32,9 @@ informd rbac -c config.yaml --name orders --namespace shop`,
 		},
 	}
 	configFlag(cmd)
-	accountFlags(cmd, &account)
-	return cmd
-}
-
-// accountFlags adds the flags that name the ServiceAccount of informd.
-func accountFlags(cmd *cobra.Command, account *rbac.Account) {
 	cmd.Flags().StringVar(&account.Name, "name", rbac.DefaultName, "name of the ServiceAccount that informd runs as")
 	cmd.Flags().StringVar(&account.Namespace, "namespace", rbac.DefaultNamespace, "namespace of the ServiceAccount")
+	return cmd
 }
 
 func checkAccount(account rbac.Account) error {

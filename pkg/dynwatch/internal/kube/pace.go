@@ -30,7 +30,7 @@ const (
 	// such a request when it has news of etcd, after up to 100 ms. So a restart with many targets waits for rounds of
 	// these; the memory of a hundred at once would stay.
 	PaceWidth = 8
-	HeadWidth = 24
+	HeadWidth = 12
 	// paceWait is the longest wait for a free place, and the longest time that one is kept: requests
 	// that hang must not hold up the targets that could continue.
 	paceWait = 2 * time.Second

@@ -55,7 +55,7 @@ func DuringAPass(ctx context.Context, j *Journal, do func()) error {
 		return err
 	}
 	do()
-	return j.log.Compact(p, 100)
+	return j.log.Compactor.Compact(p, 100)
 }
 
 // Cursors is how many are open.

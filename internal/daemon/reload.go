@@ -87,8 +87,9 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	var done sinkChange
 	if err == nil && p != nil {
-		repair = "informd tries again; after a restart the file is used"
-		done, err = p.change(ctx, d, next)
+		if done, err = p.change(ctx, d, next); errors.Is(err, errLeaving) {
+			repair = "informd tries again; after a restart the file is used"
+		}
 	}
 	r.note(seen, err)
 	if err != nil {
@@ -244,22 +245,25 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	return sinks, p.manager.Apply(wanted(next))
 }
 
-// returning is the error of a sink of next that was removed and has not ended: it still has its cursor.
+// errLeaving is the error of a sink that returns too early.
+var errLeaving = errors.New("it was removed, and its last write has not ended yet")
+
+// returning is the error of a sink of next that was removed and has not ended: it still has its cursor. It comes before
+// the cursors of other new sinks are opened: the journal would keep terminal events for them.
 func (p *pipeline) returning(next *config.Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, was := range p.leaving {
 		again := func(s config.Sink) bool { return s.Name == was.config.Name }
 		if was.Status().State != deliver.Stopped && slices.ContainsFunc(next.Sinks, again) {
-			return fmt.Errorf("sink %q: it was removed, and its last write has not ended yet", was.config.Name)
+			return fmt.Errorf("sink %q: %w", was.config.Name, errLeaving)
 		}
 	}
 	return nil
 }
 
 // prepare makes the new sinks, and the setups of those that change. After an error the
-// caller discards the added ones. The journal keeps their cursors, and terminal events for them, so that what can
-// fail for long comes first.
+// caller discards the added ones.
 func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
 	if err := p.returning(next); err != nil {
 		return sinkChange{}, err

@@ -153,11 +153,11 @@ func (r *Runner) Run(ctx context.Context) error {
 // finish gives back what New took.
 func (r *Runner) finish() {
 	r.left = r.cursor.Lag().Events
-	r.health.setState(Stopped)
 	r.metrics.unregister()
 	if err := r.cursor.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 		r.options.Logger.Warn("cursor not closed; recent events may repeat", "err", err)
 	}
+	r.health.setState(Stopped) // a reload may open the cursor again
 }
 
 // Drain lets Run deliver what the journal holds at this moment, and end. It

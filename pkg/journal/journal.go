@@ -327,11 +327,15 @@ const comeBack = time.Minute
 
 // passed returns the sequence that every open cursor has passed for good, and the one that every
 // sink which may return has. They are not known while no cursor is open that may be soon: one of before, or the
-// first. Of a journal that nobody reads all is passed, or it would fill up for good.
+// first. Of a journal that nobody reads any more all is passed, or it would fill up for good.
 func (j *Journal) passed() (open, all uint64, known bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.cursors) == 0 && (len(j.absent) > 0 || time.Since(j.opened) < comeBack) {
+	soon := time.Since(j.opened) < comeBack
+	for _, p := range j.absent {
+		soon = soon || time.Since(p.Left) < j.config.DeletedRetention
+	}
+	if len(j.cursors) == 0 && soon {
 		return 0, 0, false
 	}
 	open = j.log.Keys.Last()

@@ -236,7 +236,10 @@ func (n *Namespaces) confirm(
 	}
 	close(names)
 	askers.Wait()
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // unmatched returns the namespaces that match now, and would no longer match by the list. A namespace

@@ -2,11 +2,9 @@ package target
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
@@ -57,14 +55,19 @@ func (t *Target) watchProgress(ctx context.Context) error {
 
 // askHead asks for the revision of the store. Bookmarks at one revision mean that nothing
 // happens in the store, or that the watch is stuck. An API server that is busy for a moment does not end a watch
-// which may be well: it is asked again at each tick, as long as a watch may take to reach a revision. One that hangs
-// does, because no frame is read meanwhile.
+// which may be well: it is asked again at each tick, as long as a watch may take to reach a revision. One that takes
+// long to refuse does, because no frame is read meanwhile.
 func (t *Target) askHead(ctx context.Context) error {
 	p := &t.liveness.progress
+	patient := p.Waited < t.liveness.silence()+t.Timing.Reach
+	if patient && t.Clients.Pace.Closed(t.Discovery.Source.Resource.GVR.Group) > 0 {
+		return nil
+	}
+	began := time.Now()
 	head, err := t.Discovery.Source.Revision(ctx)
-	switch passes := StateAfter(err, true) == status.Stale && !errors.Is(err, kube.ErrStalled); {
+	switch passes := StateAfter(err, true) == status.Stale && time.Since(began) < lookPatience; {
 	case err == nil:
-	case passes && p.Waited < t.liveness.silence()+t.Timing.Reach:
+	case patient && passes:
 		t.Logger.Debug("newest revision not read; asking again", "err", err, "pause", t.Timing.Tick)
 		return nil
 	default:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -73,8 +74,8 @@ func TestGaps(t *testing.T) {
 	var out strings.Builder
 	err := printGaps(&out, []event.Event{
 		{Op: event.Gap, Time: at, Target: "core/pods", Gap: &event.GapInfo{From: 3, To: 9, Reason: "expired", Recovered: event.RecoveredPartial}},
-		{Op: event.Gap, Time: at, ID: event.TrimmedID("bus", 5, 8), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 4, Recovered: event.RecoveredState}},
-		{Op: event.Gap, Time: at, ID: event.DestinationID("bus", at), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState}},
+		{Op: event.Gap, Time: at, ID: form.TrimmedID("bus", 5, 8), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 4, Recovered: event.RecoveredState}},
+		{Op: event.Gap, Time: at, ID: form.DestinationID("bus", at), Target: event.AllTargets, Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState}},
 	})
 	want := []string{
 		"TIME TARGET SINK REASON LOST RECOVERED",

@@ -12,6 +12,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -201,7 +202,7 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 	p.logger.Warn("sink destination replaced; sending a gap and all objects",
 		"sink", name, "was", was, "is", of.identity, "runbook", display.GapRunbook("destination"))
 	gap := event.Event{
-		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		ID: form.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Cluster: p.cluster, Target: event.AllTargets,
 		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
 	}

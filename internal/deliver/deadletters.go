@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -86,7 +87,7 @@ type letterHead struct {
 }
 
 func (d *DeadLetters) head(at time.Time, reason string) letterHead {
-	return letterHead{Time: event.FormatTime(at), Sink: d.name, Reason: display.Reason(reason)}
+	return letterHead{Time: form.Time(at), Sink: d.name, Reason: display.Reason(reason)}
 }
 
 // Write adds a letter and returns when it is durable. After an error the

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -331,7 +332,7 @@ func TestChangesWithinASnapshotAreStates(t *testing.T) {
 			for i, op := range []event.Op{event.Modified, event.Entered, event.Modified, event.Deleted} {
 				amid[i].Op, amid[i].Name = op, fmt.Sprint("object-", i%2)
 				amid[i].UID = amid[i].Name
-				amid[i].ID = event.ObjectID(amid[i].UID, amid[i].ResourceVersion, 0)
+				amid[i].ID = form.ObjectID(amid[i].UID, amid[i].ResourceVersion, 0)
 				amid[i].Data = []byte(`{"changed":["n"],"object":{}}`)
 			}
 			amid[2].Resource, amid[2].Target = "services", "core/services"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/event"
 )
@@ -39,7 +40,7 @@ func about(object string) *event.Event {
 	return &event.Event{
 		ID: "uid:7", Op: event.Modified, Cluster: "prod", Target: "apps/deployments", Group: "apps", Version: "v1", Resource: "deployments",
 		Kind: "Deployment", Namespace: "shop", Name: "web", UID: "uid", ResourceVersion: 7, PrevResourceVersion: 5, Ordinal: 2, Replay: true,
-		Time: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Data: event.CloseData(append(event.OpenData(nil), object...)),
+		Time: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Data: form.CloseData(append(form.OpenData(nil), object...)),
 	}
 }
 
@@ -65,7 +66,7 @@ func TestVariables(t *testing.T) {
 		}
 	}
 	// An event without an object, and with empty attributes.
-	e.Data, e.Namespace, e.Replay = event.IdentityData(), "", false
+	e.Data, e.Namespace, e.Replay = form.IdentityData(), "", false
 	var decoded any
 	if got, err := compile(t, `object == null && !has(event.namespace) && !has(event.replay)`).Holds(e, &decoded); !got || err != nil {
 		t.Errorf("without an object: %v, %v", got, err)
@@ -76,8 +77,8 @@ func TestVariables(t *testing.T) {
 func TestOld(t *testing.T) {
 	without := about(`{"spec":{"replicas":3}}`)
 	with := *without
-	with.Data = event.AddMembers(with.Data, event.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
-		event.Member{Name: event.MemberPatch, Value: []byte(`[]`)})
+	with.Data = form.AddMembers(with.Data, form.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
+		form.Member{Name: event.MemberPatch, Value: []byte(`[]`)})
 	for text, want := range map[string]struct{ with, without bool }{
 		`oldObject == null`: {false, true},
 		`oldObject != null && oldObject.spec.replicas < object.spec.replicas`: {true, false},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -213,7 +214,7 @@ func TestChangesUnknown(t *testing.T) {
 	for name, damage := range map[string]func(*event.Event){
 		"no body":       func(e *event.Event) { e.Data = nil },
 		"another event": func(e *event.Event) { e.ResourceVersion-- },
-		"no object":     func(e *event.Event) { e.Data = event.CloseData(append(event.OpenData(nil), "1"...)) },
+		"no object":     func(e *event.Event) { e.Data = form.CloseData(append(form.OpenData(nil), "1"...)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t, "a/x 1")

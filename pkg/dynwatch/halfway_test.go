@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -39,7 +40,7 @@ func staysOf(changes []change, namespace string) (stays []stay) {
 // noticed reports whether events say that a namespace matched then.
 func (s stay) noticed(events []event.Event, namespace string) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
-		switch cause := event.SelectionCause(e.ID); {
+		switch cause := form.SelectionCause(e.ID); {
 		case e.Op.Control() || e.Namespace != namespace:
 			return false
 		case e.Op == event.Left:

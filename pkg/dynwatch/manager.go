@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -54,7 +55,7 @@ type Manager struct {
 
 	mu      sync.Mutex // for a moment only
 	running map[string]*running
-	runs    event.Runs // of snapshots
+	runs    form.Runs // of snapshots
 	// wildcards are those that are shown, see expander.show.
 	wildcards []TargetStatus
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -378,7 +379,7 @@ func TestCauseOfWhatAListLeavesOut(t *testing.T) {
 func causes(events []event.Event, op event.Op) (all []uint64) {
 	for _, e := range events {
 		if e.Op == op {
-			all = append(all, event.SelectionCause(e.ID))
+			all = append(all, form.SelectionCause(e.ID))
 		}
 	}
 	return all

@@ -78,7 +78,7 @@ type Resource struct {
 	SinkFilters []string
 	// Actor adds the field manager that wrote the object last to each event except deletions;
 	// Owner adds the chain of its controllers. Both are members of the event's data (see
-	// [event.Member]), on a best-effort basis. If Redact matches their source, they are
+	// [event.Event.Member]), on a best-effort basis. If Redact matches their source, they are
 	// absent. The config calls them fieldManager and ownerChain.
 	Actor, Owner bool
 	// Changes selects what modified events contain beside the object.

@@ -2,20 +2,18 @@ package event
 
 import (
 	"strconv"
-	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/internal/jsonend"
 )
 
 const (
 	specVersion = "1.0"
-	// ContentType is the media type of Data.
-	ContentType = "application/json"
+	contentType = "application/json" // of Data
 	// ContentTypeJSON is the media type of [Event.AppendJSON]'s output.
 	ContentTypeJSON = "application/cloudevents+json; charset=UTF-8"
 	// ContentTypeBatch is the media type of [AppendJSONBatch]'s output.
 	ContentTypeBatch = "application/cloudevents-batch+json; charset=UTF-8"
-	timeFormat       = "2006-01-02T15:04:05.000000Z"
 	sourcePrefix     = "informd/"
 )
 
@@ -54,11 +52,11 @@ func (e *Event) compose() composed {
 	kind := len(b)
 	b = e.appendSubject(b)
 	subject := len(b)
-	b = e.Time.UTC().AppendFormat(b, timeFormat)
+	b = e.Time.UTC().AppendFormat(b, form.TimeFormat)
 	end := len(b)
 	var ends [numberCount]int
-	for i, n := range e.Numbers() {
-		b = appendRevision(b, *n)
+	for i, n := range e.numbers() {
+		b = appendRevision(b, *n.value)
 		ends[i] = len(b)
 	}
 	all := string(b)
@@ -97,20 +95,17 @@ func (e *Event) attributes(add func(header, value string, bare bool)) {
 	text("ce-subject", made.subject)
 	text("ce-time", made.time)
 	if e.Data != nil {
-		text("ce-datacontenttype", ContentType)
+		text("ce-datacontenttype", contentType)
 	}
 	text("ce-cluster", e.Cluster)
 	text("ce-op", string(e.Op))
 	add("ce-group", e.Group, false) // "" is the core group's name
-	texts := e.Texts()
-	for i, header := range textHeaders() {
-		if header != "" {
-			text(header, *texts[i])
-		}
+	for _, f := range e.texts() {
+		text(f.header, *f.value)
 	}
-	for i, header := range numberHeaders() {
+	for i, f := range e.numbers() {
 		if made.numbers[i] != "" {
-			add(header, made.numbers[i], header == "ce-ordinal" || header == "ce-epoch")
+			add(f.header, made.numbers[i], f.header == "ce-ordinal" || f.header == "ce-epoch")
 		}
 	}
 	if e.Gap != nil {
@@ -168,8 +163,8 @@ func (e *Event) AppendAttributes(add func(name, value string)) {
 
 // AppendHeaders calls add for every attribute of the CloudEvents binary mode: "ce-<name>"
 // and its value, percent-encoded as in the CloudEvents HTTP binding (1.0.2, section
-// 3.1.3.2), so that no name or label can break out of a header. The content type is a
-// separate header: [ContentType].
+// 3.1.3.2), so that no name or label can break out of a header. If there is Data, it also calls add
+// for "content-type".
 func (e *Event) AppendHeaders(add func(name, value string)) {
 	e.attributes(func(header, value string, _ bool) {
 		if header == "ce-datacontenttype" {
@@ -206,6 +201,3 @@ func percentEncode(s string, plain func(byte) bool) string {
 	}
 	return string(b)
 }
-
-// FormatTime renders a time as in events: RFC 3339 in UTC with microseconds.
-func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }

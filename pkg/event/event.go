@@ -2,11 +2,12 @@
 // control event of a target. The form is independent of the source (list, watch,
 // reconcile) and of the sink.
 //
-// The package holds the identity rules (ids, keys, subjects) and the wire forms:
-// CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode ([Event.AppendHeaders] with Data
-// as the body) and the bare object ([Event.Raw], [Event.AppendRaw]). It does not watch,
-// store or deliver. It imports the standard library and package jsonend of this module, so
-// that consumers need no other module.
+// An [Event] is what a sink gets, and what a consumer reads from a message with [ParseJSON] or
+// [ParseHeaders]. The wire forms are CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode
+// ([Event.AppendHeaders] with Data as the body) and the bare object ([Event.Raw], [Event.AppendRaw]).
+//
+// No function blocks or keeps its arguments, and events may be read concurrently. The package does
+// not watch, store or deliver. It needs no other module.
 package event
 
 import "time"
@@ -39,7 +40,7 @@ const (
 	Synced Op = "synced"
 	// Gap declares a range of revisions in which events may be missing.
 	Gap Op = "gap"
-	// State is the new state of the target: see [StateData].
+	// State is the new state of the target: see [Event.TargetState].
 	State Op = "state"
 )
 
@@ -78,7 +79,7 @@ type GapInfo struct {
 	Recovered Recovered
 	// Trimmed is the number of events that the journal removed before this sink read them, 0
 	// for other reasons. Deletions among them follow as copies that the journal keeps. From
-	// and To are 0 then, because the range is one of the journal: see [TrimmedID].
+	// and To are 0 then, because the range is one of the journal: "<sink>:<from>-<to>:trimmed" in the ID.
 	Trimmed uint64
 }
 
@@ -87,9 +88,16 @@ type GapInfo struct {
 // the event over documents the owner of Data and how long Data is valid. Strings and
 // Unchanged may be kept.
 type Event struct {
-	// ID is the same for the same change, however often informd finds the change: see
-	// [ObjectID], [DeletedID], [SelectionID], [Event.SetBound] and [GapID]. Run and Epoch
-	// follow in it: see [Event.SetRun].
+	// ID is the same for the same change, however often informd finds the change:
+	//
+	//	<uid>:<resourceVersion>                    snapshot, added, modified
+	//	<uid>:deleted                              deleted
+	//	<uid>:<resourceVersion>:<op>:<revision>    left, entered: by the change of this revision
+	//	<target>:<resourceVersion>:<op>            begin, synced
+	//	<target>:<from>-<to>:gap                   gap
+	//	<target>:<microseconds since 1970>:state   state
+	//
+	// ":r<run>" and ":e<epoch>" follow if they are not 0: see [ParseID].
 	ID string
 	Op Op
 	// Time is when informd observed the change. It is no order key: the position in the
@@ -132,7 +140,8 @@ type Event struct {
 	Redelivered bool
 
 	// Data is the CloudEvents data: a JSON object on one line without surrounding white
-	// space, built with [OpenData] and [CloseData] or [CloseDeletedData]. It may be nil.
+	// space, with the object as "object". A deletion has "final" behind it: whether the object is
+	// surely the last state. It may be nil. See [Event.Object] and [Event.Member].
 	Data []byte
 
 	// Gap is set if Op is Gap, and only then.
@@ -144,33 +153,35 @@ type Event struct {
 	Unchanged []uint64
 }
 
-const (
-	textCount   = 10
-	numberCount = 5
-)
+// field is a field of an event, and its header.
+type field[T any] struct {
+	header string
+	value  *T
+}
 
-// Texts are the fields that are texts. The index of one is its number in the records of the journal, and stays:
-// 10 to 15 and from 20 on are taken by other fields, and have nil here.
-func (e *Event) Texts() [textCount]*string {
-	return [...]*string{
-		1: &e.Cluster, 2: &e.Target, 3: &e.Group,
-		4: &e.Version, 5: &e.Resource, 6: &e.Kind, 7: &e.Namespace, 8: &e.Name, 9: &e.UID,
+// texts are the fields that the wire forms have as they are.
+func (e *Event) texts() [6]field[string] {
+	return [...]field[string]{
+		{"ce-version", &e.Version},
+		{"ce-resource", &e.Resource},
+		{"ce-kind", &e.Kind},
+		{"ce-namespace", &e.Namespace},
+		{"ce-name", &e.Name},
+		{"ce-uid", &e.UID},
 	}
 }
 
-// textHeaders are the headers of Texts, empty for those that are written in another way.
-func textHeaders() [textCount]string {
-	return [...]string{4: "ce-version", 5: "ce-resource", 6: "ce-kind", 7: "ce-namespace", 8: "ce-name", 9: "ce-uid"}
-}
+const numberCount = 5
 
-// Numbers are the fields that are numbers. The journal keeps their order: a new one comes last.
-func (e *Event) Numbers() [numberCount]*uint64 {
-	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
-}
-
-// numberHeaders are the headers of Numbers.
-func numberHeaders() [numberCount]string {
-	return [...]string{"ce-resourceversion", "ce-prevresourceversion", "ce-ordinal", "ce-epoch", "ce-run"}
+// numbers are the fields that are numbers.
+func (e *Event) numbers() [numberCount]field[uint64] {
+	return [...]field[uint64]{
+		{"ce-resourceversion", &e.ResourceVersion},
+		{"ce-prevresourceversion", &e.PrevResourceVersion},
+		{"ce-ordinal", &e.Ordinal},
+		{"ce-epoch", &e.Epoch},
+		{"ce-run", &e.Run},
+	}
 }
 
 // Key names the object regardless of its UID, or the target of a control event. Events

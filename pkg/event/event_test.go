@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -76,22 +77,22 @@ func TestSizeCountsWhatIsKept(t *testing.T) {
 }
 
 func TestObject(t *testing.T) {
-	open := func(object string) []byte { return append(event.OpenData(nil), object...) }
+	open := func(object string) []byte { return append(form.OpenData(nil), object...) }
 	for _, object := range []string{
 		`{}`, `{"a":1}`, `{"final":true}`, `{"a":1,"final":true}`, `{"a":1,"final":false}`,
 		`{"object":{"final":false}}`, `{"a":"\",\"final\":true}"}`,
 	} {
 		for name, data := range map[string][]byte{
-			"present":   event.CloseData(open(object)),
-			"final":     event.CloseDeletedData(open(object), true),
-			"not final": event.CloseDeletedData(open(object), false),
+			"present":   form.CloseData(open(object)),
+			"final":     form.CloseDeletedData(open(object), true),
+			"not final": form.CloseDeletedData(open(object), false),
 		} {
 			e := event.Event{Data: data}
 			if got := string(e.Object()); got != object {
 				t.Errorf("%s: Object of %s = %s", name, data, got)
 			}
-			if len(data) > len(object)+event.DataOverhead {
-				t.Errorf("%s: the data has %d bytes beside the object, DataOverhead is %d", name, len(data)-len(object), event.DataOverhead)
+			if len(data) > len(object)+form.DataOverhead {
+				t.Errorf("%s: the data has %d bytes beside the object, DataOverhead is %d", name, len(data)-len(object), form.DataOverhead)
 			}
 		}
 	}
@@ -100,8 +101,8 @@ func TestObject(t *testing.T) {
 // TestMembers: what stands beside the object is found by its name, and the object as if
 // it were alone.
 func TestMembers(t *testing.T) {
-	open := func(object string) []byte { return append(event.OpenData(nil), object...) }
-	members := []event.Member{
+	open := func(object string) []byte { return append(form.OpenData(nil), object...) }
+	members := []form.Member{
 		{Name: "old", Value: []byte(`{"object":{"a":"}"}}`)},
 		{Name: "changed", Value: []byte(`["a:{","b\"]","c\\"]`)},
 		{Name: "n", Value: []byte(`-1.5e3`)},
@@ -112,14 +113,14 @@ func TestMembers(t *testing.T) {
 	}
 	const object = `{"old":1,"final":true}`
 	for name, data := range map[string][]byte{
-		"present":   event.CloseData(open(object)),
-		"final":     event.CloseDeletedData(open(object), true),
-		"not final": event.CloseDeletedData(open(object), false),
-		"identity":  event.IdentityData(),
+		"present":   form.CloseData(open(object)),
+		"final":     form.CloseDeletedData(open(object), true),
+		"not final": form.CloseDeletedData(open(object), false),
+		"identity":  form.IdentityData(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone := event.Event{Op: event.Deleted, Data: bytes.Clone(data)}
-			e := event.Event{Op: event.Deleted, Data: event.AddMembers(alone.Data, members...)}
+			e := event.Event{Op: event.Deleted, Data: form.AddMembers(alone.Data, members...)}
 			if !json.Valid(e.Data) {
 				t.Fatalf("%s is no JSON", e.Data)
 			}
@@ -134,7 +135,7 @@ func TestMembers(t *testing.T) {
 			if !bytes.Equal(e.Object(), alone.Object()) {
 				t.Errorf("Object of %s = %s, want %s", e.Data, e.Object(), alone.Object())
 			}
-			if !bytes.Equal(event.AddMembers(data), data) {
+			if !bytes.Equal(form.AddMembers(data), data) {
 				t.Error("no members change the data")
 			}
 		})
@@ -163,7 +164,7 @@ func TestDropChanges(t *testing.T) {
 func TestObjectOfNone(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nil":      nil,
-		"identity": event.IdentityData(),
+		"identity": form.IdentityData(),
 		"foreign":  []byte(`{"other":{}}`),
 		"cut":      []byte(`{"object":{"a":`),
 		"cut name": []byte(`{"old`),

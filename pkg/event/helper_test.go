@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -36,13 +37,13 @@ func golden(t *testing.T, name string, got []byte) {
 func deployment(op event.Op) event.Event {
 	const uid = "8f0ac8f3-5e2b-4a5f-9c53-0d3c5f6f1a11"
 	return event.Event{
-		ID: event.ObjectID(uid, 12345, 0), Op: op,
+		ID: form.ObjectID(uid, 12345, 0), Op: op,
 		Time:    time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.FixedZone("", 3600)),
 		Cluster: "prod-eu1", Target: "apps/deployments",
 		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment",
 		Namespace: "shop", Name: "web", UID: uid,
 		ResourceVersion: 12345, PrevResourceVersion: 12300, Ordinal: 7,
-		Data: event.CloseData(append(event.OpenData(nil), `{"kind":"Deployment","spec":{"replicas":3}}`...)),
+		Data: form.CloseData(append(form.OpenData(nil), `{"kind":"Deployment","spec":{"replicas":3}}`...)),
 	}
 }
 
@@ -56,17 +57,17 @@ func samples() []event.Event {
 	added.Namespace, added.Name = "", "shop"
 
 	deleted := deployment(event.Deleted)
-	deleted.ID = event.DeletedID(deleted.UID, 0)
-	deleted.Data = event.CloseDeletedData(append(event.OpenData(nil), `{"kind":"Deployment"}`...), true)
+	deleted.ID = form.DeletedID(deleted.UID, 0)
+	deleted.Data = form.CloseDeletedData(append(form.OpenData(nil), `{"kind":"Deployment"}`...), true)
 	reconciled := deleted
-	reconciled.Replay, reconciled.Data = true, event.IdentityData()
+	reconciled.Replay, reconciled.Data = true, form.IdentityData()
 
 	left, entered := deployment(event.Left), deployment(event.Entered)
-	left.ID = event.SelectionID(left.UID, 12345, event.Left, 12345, 0)
-	entered.ID, entered.Epoch = event.SelectionID(entered.UID, 12345, event.Entered, 12400, 2), 2
+	left.ID = form.SelectionID(left.UID, 12345, event.Left, 12345, 0)
+	entered.ID, entered.Epoch = form.SelectionID(entered.UID, 12345, event.Entered, 12400, 2), 2
 	anew, redelivered := deployment(event.Snapshot), deployment(event.Modified)
 	anew.PrevResourceVersion, anew.Replay = anew.ResourceVersion, true
-	anew.ID, anew.Epoch = event.ObjectID(anew.UID, 12345, 2), 2
+	anew.ID, anew.Epoch = form.ObjectID(anew.UID, 12345, 2), 2
 	snapshot.SetRun(1795170000000)
 	anew.SetRun(1795170000123)
 	redelivered.SetRun(1795170000456)
@@ -78,12 +79,12 @@ func samples() []event.Event {
 	begin, synced, gap := control, control, control
 	begin.SetBound(event.Begin, snapshot.Run, 20000)
 	synced.SetBound(event.Synced, snapshot.Run, 20000)
-	gap.Op, gap.ID = event.Gap, event.GapID(control.Target, 12345, 20000, 0)
+	gap.Op, gap.ID = event.Gap, form.GapID(control.Target, 12345, 20000, 0)
 	gap.Gap = &event.GapInfo{From: 12345, To: 20000, Reason: "expired", Recovered: event.RecoveredState}
 	state := control
-	state.Op, state.ID, state.Data = event.State, event.StateID(control.Target, control.Time), event.StateData("forbidden", "list: \"no\"")
+	state.Op, state.ID, state.Data = event.State, form.StateID(control.Target, control.Time), form.StateData("forbidden", "list: \"no\"")
 	trimmed := event.Event{
-		ID: event.TrimmedID("bus", 101, 250), Op: event.Gap, Time: deleted.Time, Cluster: "prod-eu1", Target: "*",
+		ID: form.TrimmedID("bus", 101, 250), Op: event.Gap, Time: deleted.Time, Cluster: "prod-eu1", Target: "*",
 		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 42},
 	}
 	return []event.Event{

@@ -3,6 +3,7 @@ package event_test
 import (
 	"testing"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -13,13 +14,13 @@ func TestRunInID(t *testing.T) {
 		run, epoch uint64
 		want       string
 	}{
-		"object":          {event.ObjectID("u", 12, 0), 7, 0, "u:12:r7"},
-		"later epoch":     {event.ObjectID("u", 12, 3), 7, 3, "u:12:r7:e3"},
-		"deleted":         {event.DeletedID("u", 3), 7, 3, "u:deleted:r7:e3"},
-		"left":            {event.SelectionID("u", 12, event.Left, 15, 0), 7, 0, "u:12:left:15:r7"},
+		"object":          {form.ObjectID("u", 12, 0), 7, 0, "u:12:r7"},
+		"later epoch":     {form.ObjectID("u", 12, 3), 7, 3, "u:12:r7:e3"},
+		"deleted":         {form.DeletedID("u", 3), 7, 3, "u:deleted:r7:e3"},
+		"left":            {form.SelectionID("u", 12, event.Left, 15, 0), 7, 0, "u:12:left:15:r7"},
 		"begin":           {boundID("core/pods", event.Begin, 5, 0), 7, 0, "core/pods:5:begin:r7"},
 		"synced":          {boundID("core/pods@shop", event.Synced, 5, 2), 7, 2, "core/pods@shop:5:synced:r7:e2"},
-		"gap":             {event.GapID("core/pods", 5, 9, 1), 7, 1, "core/pods:5-9:gap:r7:e1"},
+		"gap":             {form.GapID("core/pods", 5, 9, 1), 7, 1, "core/pods:5-9:gap:r7:e1"},
 		"another run":     {"u:12:r5", 7, 0, "u:12:r7"},
 		"and epoch":       {"u:12:r5:e1", 7, 1, "u:12:r7:e1"},
 		"no run any more": {"u:12:r5:e1", 0, 1, "u:12:e1"},
@@ -47,18 +48,5 @@ func TestParseID(t *testing.T) {
 		if got.what, got.run, got.epoch = event.ParseID(id); got != want {
 			t.Errorf("ParseID(%q) = %+v, want %+v", id, got, want)
 		}
-	}
-}
-
-// TestRunsRise: no two are the same, however fast they are asked for.
-func TestRunsRise(t *testing.T) {
-	var runs event.Runs
-	last := uint64(0)
-	for range 1000 {
-		next := runs.Next()
-		if next <= last {
-			t.Fatalf("run %d after %d", next, last)
-		}
-		last = next
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/informd/informd/internal/form"
 )
 
 // errNoEvent says that headers are not those of an event.
@@ -26,14 +28,11 @@ func ParseHeaders(header func(name string) string) (Event, error) {
 		Target:  p.text("ce-subject"),
 		Group:   p.text("ce-group"),
 	}
-	texts, numbers := e.Texts(), e.Numbers()
-	for i, header := range textHeaders() {
-		if header != "" {
-			*texts[i] = p.text(header)
-		}
+	for _, f := range e.texts() {
+		*f.value = p.text(f.header)
 	}
-	for i, header := range numberHeaders() {
-		*numbers[i] = p.number(header)
+	for _, f := range e.numbers() {
+		*f.value = p.number(f.header)
 	}
 	e.Replay = p.text("ce-replay") == "true"
 	if e.ID == "" || p.text("ce-type") != e.Type() {
@@ -77,7 +76,7 @@ func (p *headerParser) number(name string) uint64 {
 }
 
 func (p *headerParser) time(name string) time.Time {
-	t, err := time.Parse(timeFormat, p.header(name))
+	t, err := time.Parse(form.TimeFormat, p.header(name))
 	p.fail(name, err)
 	return t
 }

@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -57,13 +58,13 @@ func randomEvent() event.Event {
 		ID: "i" + text(), Op: event.Ops()[rand.IntN(len(event.Ops()))],
 		Time: time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)), Replay: rand.IntN(2) == 0,
 	}
-	for _, field := range e.Texts() {
-		if field != nil {
-			*field = text()
+	for _, field := range reflect.ValueOf(&e).Elem().Fields() {
+		switch {
+		case field.Kind() == reflect.String && field.IsZero():
+			field.SetString(text())
+		case field.Kind() == reflect.Uint64:
+			field.SetUint(number())
 		}
-	}
-	for _, field := range e.Numbers() {
-		*field = number()
 	}
 	if e.Op == event.Gap {
 		e.Gap = &event.GapInfo{From: number(), To: number(), Reason: text(), Recovered: event.Recovered(text()), Trimmed: number()}

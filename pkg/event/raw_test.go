@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -11,8 +12,8 @@ import (
 // record has; on its own it is a whole event unless it is the present state.
 func TestRaw(t *testing.T) {
 	const object = `{"kind":"Pod","specversion":"no"}`
-	data := event.CloseData(append(event.OpenData(nil), object...))
-	final := event.CloseDeletedData(append(event.OpenData(nil), object...), true)
+	data := form.CloseData(append(form.OpenData(nil), object...))
+	final := form.CloseDeletedData(append(form.OpenData(nil), object...), true)
 	tests := map[string]struct {
 		op   event.Op
 		data []byte
@@ -25,10 +26,10 @@ func TestRaw(t *testing.T) {
 		"entered":           {event.Entered, data, object, true},
 		"left":              {event.Left, data, object, false},
 		"deleted":           {event.Deleted, final, object, false},
-		"identity":          {event.Deleted, event.IdentityData(), "", false},
+		"identity":          {event.Deleted, form.IdentityData(), "", false},
 		"synced":            {event.Synced, nil, "", false},
 		"gap":               {event.Gap, nil, "", false},
-		"state":             {event.State, event.StateData("live", ""), `{"state":"live"}`, false},
+		"state":             {event.State, form.StateData("live", ""), `{"state":"live"}`, false},
 		"data of other use": {event.Modified, []byte(`{"patch":[]}`), "", false},
 	}
 	for name, tt := range tests {

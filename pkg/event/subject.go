@@ -15,7 +15,7 @@ const controlToken = "_informd"
 // "<prefix>.<cluster>.<group>.<resource>.<namespace>.<name>" for objects,
 // "<prefix>.<cluster>._informd.<op>.<target>" for control events. The core group is "core",
 // an empty namespace is "_". Every part except the prefix is escaped with [EscapeToken].
-// The prefix must have passed [ValidatePrefix].
+// The prefix is one or more plain tokens, joined by dots.
 func (e *Event) NATSSubject(prefix string) string {
 	root := prefix + "." + EscapeToken(e.Cluster) + "."
 	if e.Op.Control() {
@@ -55,18 +55,4 @@ func UnescapeToken(token string) (string, error) {
 		return "", fmt.Errorf("unescape token %q: %w", token, err)
 	}
 	return s, nil
-}
-
-// ValidatePrefix checks that a configured subject prefix is one or more plain
-// NATS tokens.
-func ValidatePrefix(prefix string) error {
-	for token := range strings.SplitSeq(prefix, ".") {
-		if token == "" {
-			return errors.New("a subject prefix is one or more tokens joined by dots; none may be empty")
-		}
-		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r == '*' || r == '>' || r > '~' }) || strings.HasPrefix(token, "$") {
-			return fmt.Errorf("subject token %q: wildcards, white space, non-ASCII and a leading $ are not allowed", token)
-		}
-	}
-	return nil
 }

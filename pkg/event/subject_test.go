@@ -79,15 +79,3 @@ func TestNATSSubjectShape(t *testing.T) {
 		}
 	}
 }
-
-func TestValidatePrefix(t *testing.T) {
-	for prefix, ok := range map[string]bool{
-		"events": true, "events.k8s": true, "a-b_c": true,
-		"": false, ".": false, "a.": false, ".a": false, "a..b": false, "a.*": false, "a.>": false,
-		"a b": false, "a\n": false, "ü": false, "\xff": false, "$JS.API": false, "a.$b": false, "a\x7f": false,
-	} {
-		if err := event.ValidatePrefix(prefix); (err == nil) != ok {
-			t.Errorf("ValidatePrefix(%q) = %v, want ok = %v", prefix, err, ok)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -46,7 +47,7 @@ func TestHostileStrings(t *testing.T) {
 	for _, s := range hostile() {
 		e := deployment(event.Modified)
 		e.Namespace, e.Name, e.UID, e.Kind, e.Group = s+"n", s+"m", s+"u", s+"k", s
-		e.Target, e.ID = s+"t", event.ObjectID(e.UID, 1, 0)
+		e.Target, e.ID = s+"t", form.ObjectID(e.UID, 1, 0)
 		checkWire(t, &e)
 		e.Op, e.Gap = event.Gap, &event.GapInfo{From: 1, To: 2, Reason: s + "r", Recovered: event.RecoveredPartial}
 		checkWire(t, &e)
@@ -151,7 +152,7 @@ func TestCloudEventsRules(t *testing.T) {
 
 func TestFormatTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", -7200))
-	if got := event.FormatTime(at); got != "2026-01-02T05:04:05.000006Z" {
+	if got := form.Time(at); got != "2026-01-02T05:04:05.000006Z" {
 		t.Errorf("FormatTime = %s", got)
 	}
 }

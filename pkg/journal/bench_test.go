@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/internal/disk"
@@ -90,7 +91,7 @@ func latency(b *testing.B, takes time.Duration, mode journal.Sync, created int) 
 		if i%100 < created {
 			e.Op, e.Name, e.UID = event.Added, fmt.Sprint("new-", i), fmt.Sprint("new-", i)
 		}
-		e.ID = event.ObjectID(e.UID, e.ResourceVersion, 0)
+		e.ID = form.ObjectID(e.UID, e.ResourceVersion, 0)
 		at.Lock()
 		appended[i+1] = time.Now()
 		at.Unlock()

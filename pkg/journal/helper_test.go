@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
@@ -116,13 +117,13 @@ func (l *logTest) event(what string) event.Event {
 		last = event.Event{UID: fmt.Sprintf("%s-%d", name, l.rv)}
 	}
 	e := event.Event{
-		ID: event.ObjectID(last.UID, l.rv, 0), Op: op, Time: time.Unix(1_700_000_000+int64(l.rv), 0).UTC(),
+		ID: form.ObjectID(last.UID, l.rv, 0), Op: op, Time: time.Unix(1_700_000_000+int64(l.rv), 0).UTC(),
 		Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Kind: "ConfigMap",
 		Namespace: "default", Name: name, UID: last.UID, ResourceVersion: l.rv, PrevResourceVersion: last.ResourceVersion,
 		Ordinal: last.Ordinal + 1, Data: fmt.Appendf(nil, `{"object":{"rv":%d}}`, l.rv),
 	}
 	if op == event.Deleted {
-		e.ID = event.DeletedID(e.UID, 0)
+		e.ID = form.DeletedID(e.UID, 0)
 	}
 	l.last[name] = e
 	return e

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -229,7 +230,7 @@ func TestGapsStay(t *testing.T) {
 		l.ok(slow.Reset(t.Context()))
 	}
 	gap := event.Event{
-		ID: event.GapID("core/configmaps", 3, 9, 0), Op: event.Gap, Cluster: "test", Target: "core/configmaps", Time: time.Now().UTC().Add(time.Hour).Truncate(time.Microsecond),
+		ID: form.GapID("core/configmaps", 3, 9, 0), Op: event.Gap, Cluster: "test", Target: "core/configmaps", Time: time.Now().UTC().Add(time.Hour).Truncate(time.Microsecond),
 		Gap: &event.GapInfo{From: 3, To: 9, Reason: "expired", Recovered: event.RecoveredState},
 	}
 	l.append(gap)
@@ -253,7 +254,7 @@ func TestGapsStay(t *testing.T) {
 
 	slow = l.cursor("slow", journal.FromNow)
 	for i := range uint64(20) {
-		gap.ID, gap.Target, gap.Gap = event.TrimmedID("slow", 1000+i, 1000+i), event.AllTargets, &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 100 + i}
+		gap.ID, gap.Target, gap.Gap = form.TrimmedID("slow", 1000+i, 1000+i), event.AllTargets, &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 100 + i}
 		slow.KeepGap(gap)
 	}
 	var newest []uint64

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/record"
@@ -26,7 +27,7 @@ type Journal struct {
 	dir    *disk.Directory // nil in tests
 	log    *wal.Log
 	opened time.Time
-	runs   event.Runs
+	runs   form.Runs
 	guard  guard
 	stop   context.CancelFunc
 	done   sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -93,12 +94,12 @@ func (p *pair) next() event.Event {
 		} else {
 			p.exists[name] = e
 		}
-		e.ID = event.ObjectID(e.UID, p.rv, 0)
+		e.ID = form.ObjectID(e.UID, p.rv, 0)
 		return e
 	}
 	p.serial++
 	e.Op, e.Name, e.UID, e.Ordinal = event.Added, fmt.Sprint("object-", p.serial), fmt.Sprint("uid-", p.serial), 1
-	e.ID = event.ObjectID(e.UID, p.rv, 0)
+	e.ID = form.ObjectID(e.UID, p.rv, 0)
 	p.exists[e.Name] = e
 	return e
 }
@@ -236,7 +237,7 @@ func (p *pair) takeOver(trusted bool, seen map[string]uint64) {
 	}
 	for name, e := range last {
 		if _, exists := p.exists[name]; !exists && !e.Op.Ends() {
-			e.Op, e.ID, e.Ordinal, e.ResourceVersion, e.Data = event.Deleted, event.DeletedID(e.UID, 0), e.Ordinal+1, p.rv, []byte(`{}`)
+			e.Op, e.ID, e.Ordinal, e.ResourceVersion, e.Data = event.Deleted, form.DeletedID(e.UID, 0), e.Ordinal+1, p.rv, []byte(`{}`)
 			again = append(again, e)
 		}
 	}
@@ -346,7 +347,7 @@ func TestDivergedCopy(t *testing.T) {
 				Op: event.Added, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", Namespace: "a",
 				Name: fmt.Sprint(name, rv), UID: fmt.Sprint(name, rv), ResourceVersion: rv + 1, Ordinal: 1, Data: []byte(`{}`),
 			}
-			e.ID = event.ObjectID(e.UID, e.ResourceVersion, 0)
+			e.ID = form.ObjectID(e.UID, e.ResourceVersion, 0)
 			p.ok(j.Append(t.Context(), []event.Event{e}))
 		}
 	}

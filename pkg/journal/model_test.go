@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
@@ -196,8 +197,8 @@ func (m *model) event(key string, op event.Op) event.Event {
 	if e.Resource = e.Target[len("core/"):]; op == event.Added {
 		e.UID = fmt.Sprint("uid-", m.rv)
 	}
-	if e.ID = event.ObjectID(e.UID, m.rv, 0); op == event.Deleted {
-		e.ID = event.DeletedID(e.UID, 0)
+	if e.ID = form.ObjectID(e.UID, m.rv, 0); op == event.Deleted {
+		e.ID = form.DeletedID(e.UID, 0)
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
@@ -208,7 +209,7 @@ func (c *Cursor) trimmed(from, to, count uint64) Entry {
 	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap", "sink", c.name, "count", count, "next", next,
 		"runbook", display.GapRunbook("trimmed"))
 	e := event.Event{
-		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		ID: form.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
 		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -44,7 +45,7 @@ func TestSpace(t *testing.T) {
 					e.Namespace, e.Name = fmt.Sprint("tenant-", i/10%9), fmt.Sprint("pod-", i%7)
 					e.Data = data[:500]
 				}
-				e.ID = event.ObjectID(e.Name, e.ResourceVersion, 0)
+				e.ID = form.ObjectID(e.Name, e.ResourceVersion, 0)
 				if err := j.Append(ctx, []event.Event{e}); err != nil {
 					t.Fatalf("event %d: %v; %+v", i, err, j.Stats())
 				}

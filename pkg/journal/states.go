@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/wal"
 )
@@ -217,7 +218,7 @@ func (s *states) announce(e event.Event) (event.Event, bool) {
 		return e, false
 	}
 	if !s.first {
-		e.ID, e.Target = event.ObjectID(e.UID, e.ResourceVersion, e.Epoch), target
+		e.ID, e.Target = form.ObjectID(e.UID, e.ResourceVersion, e.Epoch), target
 		e.PrevResourceVersion = e.ResourceVersion
 	}
 	e.SetRun(s.runOf(e.Target))

@@ -60,7 +60,7 @@ func attributes() object {
 		"source":              described(object{"type": "string", "pattern": "^informd/."}, "informd/<cluster>."),
 		"subject":             text("<group or core>/<resource>/<namespace>/<name>, without the namespace for cluster-scoped objects; the target's name in control events, or * for all targets."),
 		"time":                described(object{"type": "string", "format": "date-time", "pattern": timePattern}, "When informd observed the change, in UTC with microseconds. It is no order key."),
-		"datacontenttype":     described(object{"const": event.ContentType}, "The media type of data."),
+		"datacontenttype":     described(object{"const": "application/json"}, "The media type of data."),
 		"cluster":             text("The configured name of the cluster."),
 		"group":               described(object{"type": "string"}, "The API group, empty for the core group."),
 		"version":             text("The API version that the resource is watched in."),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/test/natsserver"
@@ -69,7 +70,7 @@ func busy(n int) []event.Event {
 		e := template
 		e.Op, e.Name, e.UID = event.Modified, fmt.Sprintf("busy-%d", i%objects), fmt.Sprintf("uid-busy-%d", i%objects)
 		e.ResourceVersion, e.Ordinal = uint64(1000+i), uint64(i/objects+1)
-		e.ID = event.ObjectID(e.UID, e.ResourceVersion, 0)
+		e.ID = form.ObjectID(e.UID, e.ResourceVersion, 0)
 		e.Time = template.Time.Add(time.Duration(i) * time.Microsecond)
 		events[i] = e
 	}
@@ -267,7 +268,7 @@ func TestNATSComesBackUnchanged(t *testing.T) {
 	s := open(t, config(t, server.URL(), useJetStream))
 	added := sinktest.Events(1)[0]
 	left := added
-	left.Op, left.ID, left.Time = event.Left, event.SelectionID(added.UID, added.ResourceVersion, event.Left, 2000, 0), added.Time.Add(time.Second)
+	left.Op, left.ID, left.Time = event.Left, form.SelectionID(added.UID, added.ResourceVersion, event.Left, 2000, 0), added.Time.Add(time.Second)
 	back := added
 	back.Op, back.Time = event.Snapshot, left.Time.Add(time.Second)
 	for range 2 {
@@ -309,12 +310,12 @@ func TestNATSObservedAgain(t *testing.T) {
 	for rv := uint64(1001); rv <= 1040; rv++ {
 		e := start
 		e.UID, e.ResourceVersion, e.Time = fmt.Sprint("uid-", rv/4), rv, start.Time.Add(time.Duration(rv)*time.Second)
-		e.Op, e.ID = event.Modified, event.ObjectID(e.UID, rv, 0)
+		e.Op, e.ID = event.Modified, form.ObjectID(e.UID, rv, 0)
 		switch rv % 4 {
 		case 0:
 			e.Op = event.Added
 		case 3:
-			e.Op, e.ID = event.Deleted, event.DeletedID(e.UID, 0)
+			e.Op, e.ID = event.Deleted, form.DeletedID(e.UID, 0)
 		}
 		events = append(events, e)
 	}
@@ -340,7 +341,7 @@ func TestNATSRepeatedUnderReusedName(t *testing.T) {
 	added := sinktest.Events(1)[0]
 	deleted := added
 	deleted.Op, deleted.UID, deleted.ResourceVersion = event.Deleted, "former", added.ResourceVersion+100
-	deleted.ID = event.DeletedID(deleted.UID, 0)
+	deleted.ID = form.DeletedID(deleted.UID, 0)
 	batch := []event.Event{deleted, added}
 	for range 2 {
 		s := open(t, options)
@@ -366,7 +367,7 @@ func TestNATSRollback(t *testing.T) {
 		after := before
 		after.ResourceVersion -= 10
 		after.Time = after.Time.Add(time.Minute)
-		after.ID = event.ObjectID(after.UID, after.ResourceVersion, epoch)
+		after.ID = form.ObjectID(after.UID, after.ResourceVersion, epoch)
 		s = open(t, options)
 		sinktest.Deliver(t, s, []event.Event{after})
 		all := stored(t, js, streamName)

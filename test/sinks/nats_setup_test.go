@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -106,7 +107,7 @@ func TestNATSHistory(t *testing.T) {
 		c.JetStream, c.Create.HistoryPerObject, c.Create.MaxBytes = true, 2, sink.MiB
 	}))
 	gone := sinktest.Events(1)[0]
-	gone.Op, gone.ID, gone.Data = event.Deleted, event.DeletedID(gone.UID, 0), nil
+	gone.Op, gone.ID, gone.Data = event.Deleted, form.DeletedID(gone.UID, 0), nil
 	events := busy(300 * 20) // 20 states of each object
 	sinktest.Deliver(t, s, []event.Event{gone})
 	sinktest.Deliver(t, s, events)

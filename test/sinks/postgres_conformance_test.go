@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -157,11 +158,11 @@ func recordOf(rowText, gapText string) (sinktest.Record, error) {
 	has := func(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }
 	switch {
 	case has(r.Object) && r.Final != nil:
-		e.Data = event.CloseDeletedData(append(event.OpenData(nil), r.Object...), *r.Final)
+		e.Data = form.CloseDeletedData(append(form.OpenData(nil), r.Object...), *r.Final)
 	case has(r.Object):
-		e.Data = event.CloseData(append(event.OpenData(nil), r.Object...))
+		e.Data = form.CloseData(append(form.OpenData(nil), r.Object...))
 	case r.Final != nil:
-		e.Data = event.IdentityData()
+		e.Data = form.IdentityData()
 	}
 	if has(r.More) {
 		var more map[string]json.RawMessage
@@ -170,12 +171,12 @@ func recordOf(rowText, gapText string) (sinktest.Record, error) {
 		}
 		var members []event.Member
 		for name, value := range more {
-			members = append(members, event.Member{Name: name, Value: value})
+			members = append(members, form.Member{Name: name, Value: value})
 		}
 		if e.Data == nil {
 			e.Data = r.More
 		} else {
-			e.Data = event.AddMembers(e.Data, members...)
+			e.Data = form.AddMembers(e.Data, members...)
 		}
 	}
 	if gapText != "<null>" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -56,13 +57,13 @@ func (d *database) open(change func(c *postgres.Config)) sink.Sink {
 func (d *database) object(op event.Op, name, content string) event.Event {
 	d.rv++
 	e := event.Event{
-		ID: event.ObjectID("uid-"+name, d.rv, 0), Op: op, Time: time.Now().UTC().Truncate(time.Microsecond), Cluster: "test",
+		ID: form.ObjectID("uid-"+name, d.rv, 0), Op: op, Time: time.Now().UTC().Truncate(time.Microsecond), Cluster: "test",
 		Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: name, UID: "uid-" + name,
 		ResourceVersion: d.rv, Ordinal: d.rv,
-		Data: event.CloseData(append(event.OpenData(nil), content...)),
+		Data: form.CloseData(append(form.OpenData(nil), content...)),
 	}
 	if op == event.Deleted {
-		e.ID, e.Data = event.DeletedID(e.UID, 0), event.CloseDeletedData(append(event.OpenData(nil), content...), true)
+		e.ID, e.Data = form.DeletedID(e.UID, 0), form.CloseDeletedData(append(form.OpenData(nil), content...), true)
 	}
 	return e
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/exec"
@@ -61,7 +62,7 @@ func handled(t *testing.T, interpreter, script string, ack exec.Ack, variables m
 func pod(name, image string, op event.Op) event.Event {
 	e := sinktest.Events(2)[1]
 	e.ID, e.Name, e.Op = "uid-"+name+":1", name, op
-	e.Data = event.CloseData(append(event.OpenData(nil), `{"kind":"Pod","spec":{"containers":[{"image":"`+image+`"}]}}`...))
+	e.Data = form.CloseData(append(form.OpenData(nil), `{"kind":"Pod","spec":{"containers":[{"image":"`+image+`"}]}}`...))
 	return e
 }
 
@@ -79,7 +80,7 @@ func TestExecExamples(t *testing.T) {
 		var want strings.Builder
 		for i := range events {
 			if e := &events[i]; e.Op == event.Deleted {
-				want.WriteString(event.FormatTime(e.Time) + "\t" + e.Kind + "\t" + e.Namespace + "\t" + e.Name + "\n")
+				want.WriteString(form.Time(e.Time) + "\t" + e.Kind + "\t" + e.Namespace + "\t" + e.Name + "\n")
 			}
 		}
 		wantText(t, out, want.String())
@@ -143,7 +144,7 @@ func TestPythonRecipe(t *testing.T) {
 	}))
 	defer api.Close()
 	web := pod("web", "", event.Added)
-	web.Data = event.CloseData(append(event.OpenData(nil),
+	web.Data = form.CloseData(append(form.OpenData(nil),
 		`{"kind":"Deployment","spec":{"template":{"spec":{"containers":[{"image":"nginx:1"},{"image":"envoy:2"}]}}}}`...))
 	unknown := pod("unknown", "", event.Deleted)
 	unknown.Data = nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	sinkexec "github.com/informd/informd/pkg/sink/exec"
@@ -253,7 +254,7 @@ func TestIDsThatNoLineHas(t *testing.T) {
 			c, _ := handler(t, func(o *sinkexec.Config) { o.Ack = ack })
 			s := open(t, c, sinktest.Env(t))
 			events := sinktest.Events(5)
-			events[2].UID, events[2].ID = uid, event.ObjectID(uid, 7, 0)
+			events[2].UID, events[2].ID = uid, form.ObjectID(uid, 7, 0)
 			n, err := write(t, s, events)
 			if refused := sink.IsPermanent(err); refused != want || refused && n != 2 {
 				t.Errorf("%q with ack: %s: %d and %v", uid, ack, n, err)

@@ -2,13 +2,14 @@ package nats
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	client "github.com/nats-io/nats.go"
 
 	"github.com/informd/informd/pkg/connection"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -94,7 +95,7 @@ func (c *Config) Validate() []sink.Problem {
 		problems.Add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) "+
 			"or %s (the bare object as the body)", c.Format, sink.FormatBinary, sink.FormatCloudEvents, sink.FormatRaw)
 	}
-	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
+	if err := validatePrefix(c.SubjectPrefix); err != nil {
 		problems.Add("subjectPrefix", "%v", err)
 	}
 	if !c.JetStream {
@@ -146,4 +147,18 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	s := newStreamSink(l, c.form(), env.Cluster, c.streamConfig())
 	s.create, s.found = !c.Create.Never, env.Found
 	return s, nil
+}
+
+// validatePrefix checks that a configured subject prefix is one or more plain
+// NATS tokens.
+func validatePrefix(prefix string) error {
+	for token := range strings.SplitSeq(prefix, ".") {
+		if token == "" {
+			return errors.New("a subject prefix is one or more tokens joined by dots; none may be empty")
+		}
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r == '*' || r == '>' || r > '~' }) || strings.HasPrefix(token, "$") {
+			return fmt.Errorf("subject token %q: wildcards, white space, non-ASCII and a leading $ are not allowed", token)
+		}
+	}
+	return nil
 }

@@ -22,3 +22,15 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+func TestValidatePrefix(t *testing.T) {
+	for prefix, ok := range map[string]bool{
+		"events": true, "events.k8s": true, "a-b_c": true,
+		"": false, ".": false, "a.": false, ".a": false, "a..b": false, "a.*": false, "a.>": false,
+		"a b": false, "a\n": false, "ü": false, "\xff": false, "$JS.API": false, "a.$b": false, "a\x7f": false,
+	} {
+		if err := validatePrefix(prefix); (err == nil) != ok {
+			t.Errorf("validatePrefix(%q) = %v, want ok = %v", prefix, err, ok)
+		}
+	}
+}

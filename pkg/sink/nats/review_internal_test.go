@@ -8,6 +8,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	eventform "github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -17,14 +18,14 @@ func TestCovers(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.UTC)
 	at := func(op event.Op, rv, epoch uint64, after time.Duration) event.Event {
 		e := event.Event{
-			ID: event.ObjectID("u", rv, epoch), Op: op, Time: now.Add(after), Cluster: "c", Resource: "pods", Namespace: "n", Name: "x",
+			ID: eventform.ObjectID("u", rv, epoch), Op: op, Time: now.Add(after), Cluster: "c", Resource: "pods", Namespace: "n", Name: "x",
 			UID: "u", ResourceVersion: rv, Epoch: epoch,
 		}
 		if op == event.Deleted {
-			e.ID = event.DeletedID("u", epoch)
+			e.ID = eventform.DeletedID("u", epoch)
 		}
 		if op == event.Left {
-			e.ID = event.SelectionID("u", rv, op, rv+5, epoch)
+			e.ID = eventform.SelectionID("u", rv, op, rv+5, epoch)
 		}
 		return e
 	}

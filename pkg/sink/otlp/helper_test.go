@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/endpoint/endpointtest"
@@ -177,7 +178,7 @@ func cloudEvent(r record) sinktest.Record {
 	}
 	out := sinktest.Record{Attributes: map[string]string{
 		"specversion": "1.0", "source": "informd/" + a["k8s.cluster.name"], "type": r.GetEventName(), "id": a["cloudevents.event_id"],
-		"time":  event.FormatTime(time.Unix(0, int64(r.GetTimeUnixNano()))),
+		"time":  form.Time(time.Unix(0, int64(r.GetTimeUnixNano()))),
 		"group": group, "version": version,
 	}}
 	for from, to := range map[string]string{
@@ -199,7 +200,7 @@ func cloudEvent(r record) sinktest.Record {
 	}
 	out.Attributes["subject"] = e.Subject()
 	if r.GetBody() != nil {
-		out.Attributes["datacontenttype"], out.Data = event.ContentType, string(jsonOf(r.GetBody()))
+		out.Attributes["datacontenttype"], out.Data = "application/json", string(jsonOf(r.GetBody()))
 	}
 	return out
 }

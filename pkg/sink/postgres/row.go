@@ -42,7 +42,7 @@ func appendRow(dst []field, e *event.Event, raw bool) []field {
 func splitData(e *event.Event) (object, more json.RawMessage, final any) {
 	object = e.Object()
 	if object == nil {
-		if bytes.Equal(e.Data, event.IdentityData()) {
+		if string(e.Data) == `{"final":false}` {
 			return nil, nil, false
 		}
 		return nil, e.Data, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -82,14 +83,14 @@ func AllOps() []event.Event {
 	final := of(event.Deleted, "web", 103)
 	final.PrevResourceVersion, final.Ordinal = 102, 3
 	lastKnown := of(event.Deleted, "db", 104)
-	lastKnown.Data = event.CloseDeletedData(append(event.OpenData(nil), lastKnown.Object()...), false)
+	lastKnown.Data = form.CloseDeletedData(append(form.OpenData(nil), lastKnown.Object()...), false)
 	lastKnown.Replay = true
 	identity := of(event.Deleted, "cache", 105)
-	identity.Data, identity.Replay = event.IdentityData(), true
+	identity.Data, identity.Replay = form.IdentityData(), true
 	left := of(event.Left, "queue", 106)
-	left.ID = event.SelectionID(left.UID, 106, event.Left, 106, 0)
+	left.ID = form.SelectionID(left.UID, 106, event.Left, 106, 0)
 	entered := of(event.Entered, "queue", 107)
-	entered.ID = event.SelectionID(entered.UID, 107, event.Entered, 107, 0)
+	entered.ID = form.SelectionID(entered.UID, 107, event.Entered, 107, 0)
 	return []event.Event{
 		of(event.Snapshot, "old", 100),
 		control(event.Synced, 100),
@@ -127,7 +128,7 @@ func Big(n, size int) []event.Event {
 		for filler.Len() < size {
 			fmt.Fprintf(&filler, "%d/%d %s ", i, filler.Len(), strings.Repeat("-", 1000))
 		}
-		e.Data = event.CloseData(append(event.OpenData(nil), `{"filler":"`+filler.String()+`"}`...))
+		e.Data = form.CloseData(append(form.OpenData(nil), `{"filler":"`+filler.String()+`"}`...))
 		events[i] = e
 	}
 	return events
@@ -136,7 +137,7 @@ func Big(n, size int) []event.Event {
 // object makes an event with an object that bears the name.
 func object(k kind, op event.Op, name, uid string, rv uint64) event.Event {
 	e := event.Event{
-		ID: event.ObjectID(uid, rv, 0), Op: op, Time: sampleTime(rv), Cluster: sampleCluster,
+		ID: form.ObjectID(uid, rv, 0), Op: op, Time: sampleTime(rv), Cluster: sampleCluster,
 		Target: event.GroupOrCore(k.group) + "/" + k.resource,
 		Group:  k.group, Version: k.version, Resource: k.resource, Kind: k.kind,
 		Name: name, UID: uid, ResourceVersion: rv, Ordinal: 1,
@@ -145,13 +146,13 @@ func object(k kind, op event.Op, name, uid string, rv uint64) event.Event {
 		e.Namespace = "shop"
 	}
 	quoted, _ := json.Marshal(name) // a string always can be
-	e.Data = fmt.Appendf(event.OpenData(nil), `{"metadata":{"name":%s,"uid":%q,"resourceVersion":"%d"},"spec":{"replicas":%d}}`,
+	e.Data = fmt.Appendf(form.OpenData(nil), `{"metadata":{"name":%s,"uid":%q,"resourceVersion":"%d"},"spec":{"replicas":%d}}`,
 		quoted, uid, rv, rv%5)
 	if op == event.Deleted {
-		e.ID = event.DeletedID(uid, 0)
-		e.Data = event.CloseDeletedData(e.Data, true)
+		e.ID = form.DeletedID(uid, 0)
+		e.Data = form.CloseDeletedData(e.Data, true)
 	} else {
-		e.Data = event.CloseData(e.Data)
+		e.Data = form.CloseData(e.Data)
 	}
 	return e
 }
@@ -165,7 +166,7 @@ func control(op event.Op, rv uint64) event.Event {
 	}
 	if op == event.Gap {
 		e.Gap = &event.GapInfo{From: rv - 1, To: rv, Reason: "expired", Recovered: event.RecoveredPartial}
-		e.ID = event.GapID(e.Target, e.Gap.From, e.Gap.To, 0)
+		e.ID = form.GapID(e.Target, e.Gap.From, e.Gap.To, 0)
 		return e
 	}
 	e.SetBound(op, uint64(e.Time.UnixMilli()), rv)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -28,7 +29,7 @@ func modified(group, resource, name, object string) event.Event {
 		ID: "u:1002", Op: event.Modified, Time: time.Date(2026, 11, 20, 10, 0, 1, 7e6, time.UTC), Cluster: "test",
 		Group: group, Version: "v1", Resource: resource, Namespace: "shop", Name: name, UID: "u",
 		ResourceVersion: 1002, PrevResourceVersion: 1001, Ordinal: 2,
-		Data: event.CloseData(append(event.OpenData(nil), object...)),
+		Data: form.CloseData(append(form.OpenData(nil), object...)),
 	}
 }
 
@@ -56,19 +57,19 @@ func screen() []event.Event {
 		{Op: event.Gap, Target: "core/pods@shop", Gap: &event.GapInfo{From: 5, To: 9, Reason: "rollback", Recovered: event.RecoveredState}},
 		{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 7}},
 		{Op: event.Gap, Target: "core/pods", Gap: &event.GapInfo{From: 5, To: 9, Reason: "expired", Recovered: event.RecoveredKnown}},
-		{Op: event.State, Target: "core/pods", Data: event.StateData("live", "")},
-		{Op: event.State, Target: "core/pods", Data: event.StateData("forbidden", "list\x1b[2J pods")},
+		{Op: event.State, Target: "core/pods", Data: form.StateData("live", "")},
+		{Op: event.State, Target: "core/pods", Data: form.StateData("forbidden", "list\x1b[2J pods")},
 	}, again(), changed(), sinktest.Hostile())
 }
 
 // changed are events that say what has changed.
 func changed() []event.Event {
 	few, many := modified("apps", "deployments", "web", `{"spec":{"replicas":3}}`), modified("", "configmaps", "settings", `{}`)
-	few.Data = event.AddMembers(few.Data, event.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
-		event.Member{Name: event.MemberChanged, Value: []byte(`["spec.replicas","metadata.annotations[\"\u001b[2J\"]"]`)})
-	many.Data = event.AddMembers(many.Data, event.Member{Name: event.MemberChanged, Value: []byte(`["a","b","c","d","e","f","g","h","i","k"]`)})
+	few.Data = form.AddMembers(few.Data, form.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
+		form.Member{Name: event.MemberChanged, Value: []byte(`["spec.replicas","metadata.annotations[\"\u001b[2J\"]"]`)})
+	many.Data = form.AddMembers(many.Data, form.Member{Name: event.MemberChanged, Value: []byte(`["a","b","c","d","e","f","g","h","i","k"]`)})
 	none := modified("", "configmaps", "settings", `{}`)
-	none.Data = event.AddMembers(none.Data, event.Member{Name: event.MemberChanged, Value: []byte(`[]`)})
+	none.Data = form.AddMembers(none.Data, form.Member{Name: event.MemberChanged, Value: []byte(`[]`)})
 	return []event.Event{few, many, none}
 }
 
@@ -176,7 +177,7 @@ func TestTerminalObeysNothing(t *testing.T) {
 	defer device.Close() //nolint:errcheck // nothing is written
 	e := sinktest.Events(1)[0]
 	e.Name = "n" + hostile
-	e.Data = event.CloseData(append(event.OpenData(nil), `{"metadata":{"name":"n`+hostile+`"}}`...))
+	e.Data = form.CloseData(append(form.OpenData(nil), `{"metadata":{"name":"n`+hostile+`"}}`...))
 	for _, format := range []sink.Format{sink.FormatCloudEvents, sink.FormatRaw} {
 		c := &stdout.Config{Format: format}
 		env := sinktest.Env(t)

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -148,7 +149,7 @@ func TestPortions(t *testing.T) {
 	s := sinkOn(t, sink.FormatCloudEvents, out)
 	events := sinktest.Events(10)
 	for i := range events {
-		events[i].Data = event.CloseData(append(event.OpenData(nil), `{"x":"`+strings.Repeat("x", 100<<10)+`"}`...))
+		events[i].Data = form.CloseData(append(form.OpenData(nil), `{"x":"`+strings.Repeat("x", 100<<10)+`"}`...))
 	}
 	all := lines(events)
 	third := strings.Index(all, events[3].ID) // in the fourth line

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
@@ -24,7 +25,7 @@ import (
 func TestRaw(t *testing.T) {
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
 	state := sinktest.AllOps()[1]
-	state.Op, state.Data = event.State, event.StateData("forbidden", "list: no")
+	state.Op, state.Data = event.State, form.StateData("forbidden", "list: no")
 	events = append(events, state)
 	for _, method := range []compress.Method{compress.None, compress.Zstd} {
 		t.Run(string(method), func(t *testing.T) {

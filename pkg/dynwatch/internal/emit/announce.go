@@ -3,6 +3,7 @@ package emit
 import (
 	"context"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
@@ -37,7 +38,7 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 	}
 	ev := w.Event(op, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, a.Replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
-	ev.Data = event.CloseData(o.Data)
+	ev.Data = form.CloseData(o.Data)
 	var c comparison
 	if op == event.Modified {
 		if c, err = w.compare(ctx, e, ev.Object()); err != nil {
@@ -48,12 +49,12 @@ func (w *Writer) Write(ctx context.Context, a Announcement) (held bool, err erro
 		}
 	}
 	ev.Unchanged = c.unchanged
-	ev.Data = event.AddMembers(ev.Data, append(w.changesSince(&ev, c.before), w.members(ctx, op, o)...)...)
+	ev.Data = form.AddMembers(ev.Data, append(w.changesSince(&ev, c.before), w.members(ctx, op, o)...)...)
 	switch {
 	case op == event.Entered:
-		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, a.Cause, w.Epoch)
+		ev.ID = form.SelectionID(o.UID, o.ResourceVersion, op, a.Cause, w.Epoch)
 	case w.Epoch > 0:
-		ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
+		ev.ID = form.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
 	default:
 		ev.ID = o.ID
 	}
@@ -94,22 +95,22 @@ func (w *Writer) WriteEnd(ctx context.Context, op event.Op, e *index.Entry, o *f
 	case op == event.Left:
 		if o != nil {
 			ev.ResourceVersion = o.ResourceVersion
-			ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, op, o)...)
+			ev.Data = form.AddMembers(form.CloseData(o.Data), w.members(ctx, op, o)...)
 		}
-		ev.ID = event.SelectionID(ev.UID, ev.ResourceVersion, op, rv, w.Epoch)
+		ev.ID = form.SelectionID(ev.UID, ev.ResourceVersion, op, rv, w.Epoch)
 	case o == nil:
-		ev.ID = event.DeletedID(ev.UID, w.Epoch)
-		ev.Data = event.IdentityData()
+		ev.ID = form.DeletedID(ev.UID, w.Epoch)
+		ev.Data = form.IdentityData()
 		last, ok, err := w.Last(ctx, &ev)
 		if err != nil {
 			return err
 		}
 		if object := last.Object(); ok && object != nil {
-			ev.Data = event.AddMembers(event.CloseDeletedData(w.fromLog(ev.Namespace, ev.Name, object), false), w.lastMembers(&last)...)
+			ev.Data = form.AddMembers(form.CloseDeletedData(w.fromLog(ev.Namespace, ev.Name, object), false), w.lastMembers(&last)...)
 		}
 	default:
-		ev.ID = event.DeletedID(ev.UID, w.Epoch)
-		ev.Data = event.AddMembers(event.CloseDeletedData(o.Data, true), w.members(ctx, op, o)...)
+		ev.ID = form.DeletedID(ev.UID, w.Epoch)
+		ev.Data = form.AddMembers(form.CloseDeletedData(o.Data, true), w.members(ctx, op, o)...)
 	}
 	return w.emit(ctx, ev)
 }
@@ -120,10 +121,10 @@ func (w *Writer) WriteEnd(ctx context.Context, op event.Op, e *index.Entry, o *f
 // before.
 func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64, round uint32) error {
 	ev := w.Event(event.Snapshot, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, true)
-	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
+	ev.ID = form.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
 	ev.SetRun(run)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
-	ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, ev.Op, o)...)
+	ev.Data = form.AddMembers(form.CloseData(o.Data), w.members(ctx, ev.Op, o)...)
 	w.Index.Announced(e)
 	e.RV, e.Ordinal, e.Epoch, e.Round = o.ResourceVersion, ev.Ordinal, uint32(w.Epoch), round
 	return w.emit(ctx, ev)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/internal/change"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
@@ -56,7 +57,7 @@ func (w *Writer) compare(ctx context.Context, e *index.Entry, object []byte) (c 
 }
 
 // changesSince says how the event's object has changed since the one before.
-func (w *Writer) changesSince(ev *event.Event, before []byte) (members []event.Member) {
+func (w *Writer) changesSince(ev *event.Event, before []byte) (members []form.Member) {
 	asked := w.content.Load().Changes
 	if ev.Op != event.Modified || asked == (Changes{}) {
 		return nil
@@ -68,13 +69,13 @@ func (w *Writer) changesSince(ev *event.Event, before []byte) (members []event.M
 	}
 	if asked.Old {
 		old := w.Shape().Again(ev.Namespace, ev.Name, before)
-		members = append(members, event.Member{Name: event.MemberOld, Value: old})
+		members = append(members, form.Member{Name: event.MemberOld, Value: old})
 	}
 	if asked.Paths {
-		members = append(members, event.Member{Name: event.MemberChanged, Value: set.AppendPaths(nil)})
+		members = append(members, form.Member{Name: event.MemberChanged, Value: set.AppendPaths(nil)})
 	}
 	if asked.Patch {
-		members = append(members, event.Member{Name: event.MemberPatch, Value: set.AppendPatch(nil)})
+		members = append(members, form.Member{Name: event.MemberPatch, Value: set.AppendPatch(nil)})
 	}
 	return members
 }

@@ -3,6 +3,7 @@ package emit
 import (
 	"context"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
@@ -19,8 +20,8 @@ const (
 )
 
 // members are those of an event beside the object, which is not nil.
-func (w *Writer) members(ctx context.Context, op event.Op, o *frame.Object) []event.Member {
-	var all []event.Member
+func (w *Writer) members(ctx context.Context, op event.Op, o *frame.Object) []form.Member {
+	var all []form.Member
 	// What managedFields tell of an end is who wrote before it, and not who ended it.
 	if op != event.Deleted && op != event.Left {
 		all = w.addMember(all, actorMember, o.Actor)
@@ -30,7 +31,7 @@ func (w *Writer) members(ctx context.Context, op event.Op, o *frame.Object) []ev
 
 // lastMembers are those of an end of which only the object's last event tells. The chain
 // in it may be longer than what could be found now: with an object its controllers go.
-func (w *Writer) lastMembers(last *event.Event) []event.Member {
+func (w *Writer) lastMembers(last *event.Event) []form.Member {
 	if !w.Shape().AsksOwner() {
 		return nil
 	}
@@ -38,11 +39,11 @@ func (w *Writer) lastMembers(last *event.Event) []event.Member {
 }
 
 // addMember adds a member that there is, and that has nothing in it which is not to show.
-func (w *Writer) addMember(all []event.Member, name string, value []byte) []event.Member {
+func (w *Writer) addMember(all []form.Member, name string, value []byte) []form.Member {
 	if value == nil || !w.Shape().Shows(value) {
 		return all
 	}
-	return append(all, event.Member{Name: name, Value: value})
+	return append(all, form.Member{Name: name, Value: value})
 }
 
 // controllerIn is the first controller that an event names, nil if it names none or is
@@ -57,5 +58,5 @@ func (w *Writer) controllerIn(last *event.Event) *frame.Owner {
 // fromLog opens the data of an event with an object as the log has it. It may have been
 // written when other values were redacted.
 func (w *Writer) fromLog(namespace, name string, object []byte) []byte {
-	return append(event.OpenData(nil), w.Shape().Again(namespace, name, object)...)
+	return append(form.OpenData(nil), w.Shape().Again(namespace, name, object)...)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -191,15 +192,15 @@ func (w *Writer) EmitBound(ctx context.Context, op event.Op, run, rv uint64, rep
 // EmitState says how the target is doing.
 func (w *Writer) EmitState(ctx context.Context, state, reason string, rv uint64) error {
 	ev := w.Record(event.State)
-	ev.ID, ev.ResourceVersion, ev.Epoch = event.StateID(ev.Target, ev.Time), rv, 0
-	ev.Data = event.StateData(state, display.Reason(reason))
+	ev.ID, ev.ResourceVersion, ev.Epoch = form.StateID(ev.Target, ev.Time), rv, 0
+	ev.Data = form.StateData(state, display.Reason(reason))
 	return w.emit(ctx, ev)
 }
 
 // EmitGap names the range (from, to] in which revisions may be missing.
 func (w *Writer) EmitGap(ctx context.Context, g event.GapInfo) error {
 	ev := w.Record(event.Gap)
-	ev.ID, ev.ResourceVersion = event.GapID(ev.Target, g.From, g.To, w.Epoch), g.To
+	ev.ID, ev.ResourceVersion = form.GapID(ev.Target, g.From, g.To, w.Epoch), g.To
 	ev.Gap, ev.Replay = &g, true
 	return w.emit(ctx, ev)
 }
@@ -259,7 +260,7 @@ func (w *Writer) SawLater(ctx context.Context, id index.ID, rv, at uint64) (bool
 func (w *Writer) SameContent(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
 	of := w.Event(event.Modified, w.Index.ID(e), true)
 	last, ok, err := w.Last(ctx, &of)
-	of.Data = event.CloseData(o.Data)
+	of.Data = form.CloseData(o.Data)
 	return ok && bytes.Equal(last.Object(), of.Object()), err
 }
 
@@ -271,5 +272,5 @@ func (w *Writer) LeftAt(ctx context.Context, id index.ID) (cause uint64, err err
 	if err != nil || !ok || last.Op != event.Left {
 		return 0, err
 	}
-	return event.SelectionCause(last.ID), nil
+	return form.SelectionCause(last.ID), nil
 }

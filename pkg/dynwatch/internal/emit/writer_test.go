@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -66,7 +67,7 @@ func newWriter() (*emit.Writer, *log) {
 func state(uid string, rv uint64, value string) *frame.Object {
 	return &frame.Object{
 		Namespace: "shop", Name: "a", UID: uid, ResourceVersion: rv,
-		Data: append(event.OpenData(nil), `{"data":{"k":"`+value+`"}}`...),
+		Data: append(form.OpenData(nil), `{"data":{"k":"`+value+`"}}`...),
 	}
 }
 
@@ -101,7 +102,7 @@ func TestSecretOfTheLog(t *testing.T) {
 	w, l := newWriter()
 	secret := func(rv uint64, value string) *frame.Object {
 		o := state("u", rv, "")
-		o.Data = append(event.OpenData(nil), `{"metadata":{"annotations":{"owner":"`+value+`"}}}`...)
+		o.Data = append(form.OpenData(nil), `{"metadata":{"annotations":{"owner":"`+value+`"}}}`...)
 		return o
 	}
 	write := func(op event.Op, o *frame.Object) {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
@@ -116,7 +117,7 @@ func deep(depth int) []byte {
 func closed(tb testing.TB, o *frame.Object) []byte {
 	tb.Helper()
 	before := &o.Data[0]
-	e := event.Event{Data: event.CloseDeletedData(o.Data, false)}
+	e := event.Event{Data: form.CloseDeletedData(o.Data, false)}
 	if &e.Data[0] != before {
 		tb.Error("closing the data moved it: there was no room")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/internal/form"
 )
 
 // TestLongTexts holds expensive patterns against 1.4 MB, in one text and in many: the
@@ -39,7 +39,7 @@ func TestLongTexts(t *testing.T) {
 			if took := time.Since(started); took > most {
 				t.Errorf("it took %v", took)
 			}
-			data := string(event.CloseData(o.Data))
+			data := string(form.CloseData(o.Data))
 			if !strings.Contains(data, "hmac-sha256:") || strings.HasSuffix(data, c.text+`"}}}`) {
 				t.Errorf("the end of the text is shown: %.200s", data)
 			}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/internal/jsonend"
-	"github.com/informd/informd/pkg/event"
 )
 
 // Options say how objects are normalised. Its functions must be safe for concurrent use.
@@ -147,11 +147,11 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 		p.shape.data(&p.buffers, o, m)
 		return
 	}
-	size := len(n.prefix) + end - from + event.DataOverhead
+	size := len(n.prefix) + end - from + form.DataOverhead
 	for _, e := range edits {
 		size -= e.To - e.From
 	}
-	head := event.OpenData(m.room(size))
+	head := form.OpenData(m.room(size))
 	o.Data = n.render(head, p, edits, from, end)
 }
 

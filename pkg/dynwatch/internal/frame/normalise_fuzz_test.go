@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 )
 
 var hashText = regexp.MustCompile(`"hmac-sha256:[0-9a-f]{32}"`)
@@ -58,7 +58,7 @@ func compare(t *testing.T, raw []byte, secret bool, got frame.Object, err error)
 		object = hashText.ReplaceAll(object, []byte(`"<hash>"`))
 	}
 	got.Data = nil
-	if diff := cmp.Diff(frame.Object{ID: event.ObjectID(uid, rv, 0), Namespace: namespace, Name: name, UID: uid, ResourceVersion: rv}, got); diff != "" {
+	if diff := cmp.Diff(frame.Object{ID: form.ObjectID(uid, rv, 0), Namespace: namespace, Name: name, UID: uid, ResourceVersion: rv}, got); diff != "" {
 		t.Errorf("identity (-want +got):\n%s", diff)
 	}
 	if !bytes.Equal(object, want) {

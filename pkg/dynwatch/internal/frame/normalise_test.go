@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 )
 
 func TestNormalise(t *testing.T) {
@@ -34,7 +34,7 @@ func TestNormalise(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, err := frame.NewNormaliser("apps/v1", "Deployment", frame.Options{}).Normalise([]byte(test.raw))
 			must(t, err)
-			if closed := event.CloseDeletedData(o.Data, false); cap(o.Data) != len(closed) {
+			if closed := form.CloseDeletedData(o.Data, false); cap(o.Data) != len(closed) {
 				t.Errorf("there is room for %d bytes, want %d", cap(o.Data), len(closed))
 			}
 			want := `{"apiVersion":"apps/v1","kind":"Deployment",` + test.want[1:]

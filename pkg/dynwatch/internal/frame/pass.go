@@ -219,14 +219,14 @@ func (p *pass) complete() {
 // the object was read into, and the strings do not pin Data. A caller that keeps a string for
 // long clones it. For how long Data is valid see [Watched] and [Memory].
 type Object struct {
-	// ID is [event.ObjectID] in epoch 0.
+	// ID is [form.ObjectID] in epoch 0.
 	ID string
 	// Namespace is empty for cluster-scoped objects; Name and UID never are.
 	Namespace, Name, UID string
 	// ResourceVersion is never 0.
 	ResourceVersion uint64
-	// Data is the data of an event, opened with [event.OpenData] and not closed
-	// yet; its capacity suffices for [event.CloseData] or [event.CloseDeletedData], and no
+	// Data is the data of an event, opened with [form.OpenData] and not closed
+	// yet; its capacity suffices for [form.CloseData] or [form.CloseDeletedData], and no
 	// more. It is nil if the object's namespace is not wanted, see
 	// [Options.Wants].
 	Data []byte

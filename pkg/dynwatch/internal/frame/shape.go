@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/internal/jsonend"
 	"github.com/informd/informd/internal/search"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
@@ -136,7 +136,7 @@ func (s *Shape) data(b *buffers, o *Object, m *Memory) {
 	if s.redacts() {
 		b.swap(s.hide(b.spare[:0], b.object, *o, false))
 	}
-	dst := event.OpenData(m.room(len(b.object) + event.DataOverhead))
+	dst := form.OpenData(m.room(len(b.object) + form.DataOverhead))
 	o.Data = append(dst, b.object...)
 }
 

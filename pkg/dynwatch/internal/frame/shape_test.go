@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
@@ -215,7 +215,7 @@ func TestShapeOfNow(t *testing.T) {
 		now = frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, nil)
 		o, err := n.Normalise(raw)
 		must(t, err)
-		if full := event.CloseDeletedData(o.Data, false); cap(o.Data) != len(full) {
+		if full := form.CloseDeletedData(o.Data, false); cap(o.Data) != len(full) {
 			t.Errorf("there is room for %d bytes, want %d", cap(o.Data), len(full))
 		}
 		if got := string(closed(t, &o)); !strings.HasSuffix(got, `"resourceVersion":"1"}`+want) {

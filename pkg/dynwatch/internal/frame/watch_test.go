@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 )
 
 // line is a frame as the API server writes it.
@@ -327,7 +327,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 		for i := range kept {
 			want, err := n.Normalise(small("web", rv+i))
 			must(t, err)
-			if got := event.CloseDeletedData(kept[i].Data, false); string(got) != string(event.CloseDeletedData(want.Data, false)) {
+			if got := form.CloseDeletedData(kept[i].Data, false); string(got) != string(form.CloseDeletedData(want.Data, false)) {
 				t.Errorf("object %d is %s, want %s", i, got, want.Data)
 			}
 		}

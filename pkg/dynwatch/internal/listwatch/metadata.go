@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
@@ -200,7 +201,7 @@ func (m *MetadataWatch) object(o *frame.Object, bad *frame.Malformed) *MetadataO
 			Metadata struct{ Labels labels.Set }
 		}
 	}
-	if err := json.Unmarshal(event.CloseData(o.Data), &data); err != nil {
+	if err := json.Unmarshal(form.CloseData(o.Data), &data); err != nil {
 		found.Bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
 	}
 	found.Labels = data.Object.Metadata.Labels

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -14,7 +15,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	Served *catalog.Watcher
 	// Openings limit how many targets open their watch at a time.
 	Openings *kube.Openings
-	Runs     *event.Runs
+	Runs     *form.Runs
 }
 
 // Target is one resource, in all namespaces or in one, and the loop that keeps its events coming.

@@ -11,7 +11,7 @@ import (
 
 // The head of an event is a sequence of fields: number and length as uvarints, then the bytes.
 // Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
-// left out. Here are those that [event.Event.Texts] and [event.Event.Numbers] do not have.
+// left out. Here are those that texts and numbers do not have.
 const (
 	fieldID = iota + 10
 	fieldOp
@@ -20,13 +20,26 @@ const (
 	fieldGap       // JSON
 	fieldUnchanged // 8 bytes for each filter, also if there are none
 
-	firstNumber = 20 // the first one of Numbers
-	lastShared  = 7  // the last one of Texts that many events share: the namespace
+	firstNumber = 20 // the first one of numbers
+	lastShared  = 7  // the last one of texts that many events share: the namespace
 )
+
+// texts are the fields of an event that are texts, by their numbers; 0 is none.
+func texts(e *event.Event) [10]*string {
+	return [...]*string{
+		1: &e.Cluster, 2: &e.Target, 3: &e.Group,
+		4: &e.Version, 5: &e.Resource, 6: &e.Kind, 7: &e.Namespace, 8: &e.Name, 9: &e.UID,
+	}
+}
+
+// numbers are the fields that are numbers, from firstNumber on. A new one comes last.
+func numbers(e *event.Event) [5]*uint64 {
+	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
+}
 
 // AppendEvent appends the head of an event that is appended at a time in microseconds.
 func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
-	for number, text := range e.Texts() {
+	for number, text := range texts(e) {
 		if text != nil {
 			dst = appendText(dst, byte(number), *text)
 		}
@@ -36,7 +49,7 @@ func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
 	if observed := e.Time.UnixMicro(); observed != at {
 		dst = appendNumber(dst, fieldTime, uint64(observed))
 	}
-	for i, number := range e.Numbers() {
+	for i, number := range numbers(e) {
 		if *number != 0 {
 			dst = appendNumber(dst, byte(firstNumber+i), *number)
 		}
@@ -133,7 +146,7 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	if len(r.Data) > 0 {
 		e.Data = r.Data
 	}
-	texts, numbers := e.Texts(), e.Numbers()
+	texts, numbers := texts(&e), numbers(&e)
 	for head := r.Head; len(head) > 0; {
 		number, value, rest, err := nextField(head)
 		if err == nil {

@@ -44,13 +44,13 @@ func (s source) event() event.Event {
 		ID: s.text(), Op: event.Ops()[s.IntN(len(event.Ops()))], Time: time.UnixMicro(int64(s.number() >> 8)).UTC(),
 		Replay: s.IntN(2) == 0,
 	}
-	for _, text := range e.Texts() {
-		if text != nil {
-			*text = s.text()
+	for _, field := range reflect.ValueOf(&e).Elem().Fields() {
+		switch {
+		case field.Kind() == reflect.String && field.IsZero():
+			field.SetString(s.text())
+		case field.Kind() == reflect.Uint64:
+			field.SetUint(s.number())
 		}
-	}
-	for _, number := range e.Numbers() {
-		*number = s.number()
 	}
 	if data := s.bytes(300); len(data) > 0 {
 		e.Data = data

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/wal"
@@ -54,7 +55,7 @@ func fill(b *testing.B, l *wal.Log, events []event.Event, n int) {
 	for i := 0; i < n; i += len(events) {
 		for j := range events {
 			events[j].ResourceVersion = uint64(i + j)
-			events[j].ID = event.ObjectID(events[j].UID, uint64(i+j), 0)
+			events[j].ID = form.ObjectID(events[j].UID, uint64(i+j), 0)
 		}
 		must(b, l.Writer.Append(b.Context(), events))
 	}

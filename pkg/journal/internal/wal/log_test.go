@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/informd/informd/internal/form"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/internal/disk"
 	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
@@ -41,11 +42,11 @@ func open(t *testing.T, d disk.Dir, change func(*wal.Options)) *wal.Log {
 
 func object(name string, op event.Op, rv uint64) event.Event {
 	e := event.Event{
-		ID: event.ObjectID("uid-"+name, rv, 0), Op: op, Cluster: "c", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod",
+		ID: form.ObjectID("uid-"+name, rv, 0), Op: op, Cluster: "c", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod",
 		Namespace: "ns", Name: name, UID: "uid-" + name, ResourceVersion: rv, Ordinal: 1, Data: fmt.Appendf(nil, `{"object":{"rv":%d}}`, rv),
 	}
 	if op == event.Deleted {
-		e.ID = event.DeletedID(e.UID, 0)
+		e.ID = form.DeletedID(e.UID, 0)
 	}
 	return e
 }

@@ -202,6 +202,14 @@ func (f *Factory) use(of id) (i GenericInformer, release func()) {
 	return known.generic, sync.OnceFunc(func() { f.release(of, known) })
 }
 
+// end ends an informer that was removed, and waits until its handlers have returned.
+func (r *running) end() {
+	if r.cancel != nil {
+		r.cancel()
+		<-r.ended
+	}
+}
+
 // release ends an informer after its last user.
 func (f *Factory) release(of id, known *running) {
 	f.mu.Lock()
@@ -211,9 +219,8 @@ func (f *Factory) release(of id, known *running) {
 		f.remove(of, known)
 	}
 	f.mu.Unlock()
-	if last && known.cancel != nil {
-		known.cancel()
-		<-known.ended
+	if last {
+		known.end()
 	}
 }
 
@@ -304,15 +311,12 @@ func (f *Factory) Stop(gvr schema.GroupVersionResource) {
 		of := id{gvr, metadata}
 		if known := f.informers[of]; known != nil {
 			f.remove(of, known)
-			if known.cancel != nil {
-				ending = append(ending, known)
-			}
+			ending = append(ending, known)
 		}
 	}
 	f.mu.Unlock()
 	for _, known := range ending {
-		known.cancel()
-		<-known.ended
+		known.end()
 	}
 }
 

@@ -3,7 +3,6 @@ package objects
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"k8s.io/client-go/tools/cache"
@@ -48,6 +47,4 @@ func (f Fields) Values(obj any) (values []string, err error) {
 
 // readsJSON reports whether an index function is one of this file: method values of a type share
 // their code.
-func readsJSON(index cache.IndexFunc) bool {
-	return reflect.ValueOf(index).Pointer() == reflect.ValueOf(Fields{}.Values).Pointer()
-}
+func readsJSON(index cache.IndexFunc) bool { return same(index, Fields{}.Values) }

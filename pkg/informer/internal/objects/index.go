@@ -12,18 +12,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// isNamespaceIndex reports whether a key alone has the values of an index.
-func isNamespaceIndex(index cache.IndexFunc) bool {
-	return reflect.ValueOf(index).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+// same reports whether two index functions have the same code.
+func same(a, b cache.IndexFunc) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-func namespaceOf(key string) string {
-	namespace, _, found := strings.Cut(key, "/")
-	if !found {
-		return ""
-	}
-	return namespace
-}
+func namespaceOf(key string) string { return key[:max(strings.IndexByte(key, '/'), 0)] }
 
 // valuesOf returns the values of each index. It calls the index functions with the JSON of an object,
 // or with the object, which is decoded once for all of them.
@@ -32,7 +26,7 @@ func (s *Store) valuesOf(key string, text []byte, into reflect.Type, indexers ca
 	var undecodable error
 	all := make(map[string][]string, len(indexers))
 	for name, index := range indexers {
-		if isNamespaceIndex(index) {
+		if same(index, cache.MetaNamespaceIndexFunc) { // the key alone has its values
 			all[name] = []string{namespaceOf(key)}
 			continue
 		}

@@ -133,33 +133,34 @@ func (s *Store) entries() []*Entry {
 
 func byKey(a, b *Entry) int { return strings.Compare(a.Key, b.Key) }
 
-// encode returns what the store keeps of an object that a program puts into it.
-func encode(obj any) (key, uid, rv string, text []byte, into reflect.Type, err error) {
-	if key, err = cache.MetaNamespaceKeyFunc(obj); err != nil {
-		return "", "", "", nil, nil, cache.KeyError{Obj: obj, Err: err}
-	}
-	o, err := meta.Accessor(obj)
+func keyOf(obj any) (string, error) {
+	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
-		return "", "", "", nil, nil, fmt.Errorf("object %s: %w", key, err)
+		return "", cache.KeyError{Obj: obj, Err: err}
 	}
-	if text, err = json.Marshal(obj); err != nil {
-		return "", "", "", nil, nil, fmt.Errorf("encode object %s: %w", key, err)
-	}
-	into = reflect.TypeOf(obj)
-	if into.Kind() != reflect.Pointer {
-		return "", "", "", nil, nil, fmt.Errorf("object %s: %s is no pointer", key, into)
-	}
-	return key, string(o.GetUID()), o.GetResourceVersion(), text, into.Elem(), nil
+	return key, nil
 }
 
 // Add implements [cache.Store].
 func (s *Store) Add(obj any) error {
-	key, uid, rv, text, into, err := encode(obj)
+	key, err := keyOf(obj)
 	if err != nil {
 		return err
 	}
-	s.Put(key, uid, rv, text, into, 0)
-	s.Bookmark(rv)
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Errorf("object %s: %w", key, err)
+	}
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("encode object %s: %w", key, err)
+	}
+	into := reflect.TypeOf(obj)
+	if into.Kind() != reflect.Pointer {
+		return fmt.Errorf("object %s: %s is no pointer", key, into)
+	}
+	s.Put(key, string(o.GetUID()), o.GetResourceVersion(), text, into.Elem(), 0)
+	s.Bookmark(o.GetResourceVersion())
 	return nil
 }
 
@@ -183,9 +184,9 @@ func (s *Store) Delete(obj any) error {
 func (s *Store) Replace(list []any, rv string) error {
 	keep := make(map[string]bool, len(list))
 	for _, obj := range list {
-		key, err := cache.MetaNamespaceKeyFunc(obj)
+		key, err := keyOf(obj)
 		if err != nil {
-			return cache.KeyError{Obj: obj, Err: err}
+			return err
 		}
 		keep[key] = true
 	}
@@ -252,9 +253,9 @@ func (s *Store) ListKeys() []string {
 
 // Get implements [cache.Store].
 func (s *Store) Get(obj any) (item any, exists bool, err error) {
-	key, err := cache.MetaNamespaceKeyFunc(obj)
+	key, err := keyOf(obj)
 	if err != nil {
-		return nil, false, cache.KeyError{Obj: obj, Err: err}
+		return nil, false, err
 	}
 	return s.GetByKey(key)
 }
@@ -273,9 +274,6 @@ func (s *Store) GetByKey(key string) (item any, exists bool, err error) {
 	if e == nil {
 		return nil, false, nil
 	}
-	o, err := e.Object()
-	if err != nil {
-		return nil, false, err
-	}
-	return o, true, nil
+	item, err = e.Object()
+	return item, err == nil, err
 }

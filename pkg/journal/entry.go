@@ -72,6 +72,7 @@ type Resnapshot struct {
 
 // Lag is the backlog of a cursor.
 type Lag struct {
+	// Events is the number of uncommitted events; during a first snapshot, that of all events in the log.
 	Events uint64
 	// Seconds is the age of the oldest uncommitted event, 0 without one.
 	Seconds float64

@@ -37,6 +37,9 @@ func Save(j *Journal) error {
 // SyncAll makes all durable that was appended.
 func SyncAll(ctx context.Context, j *Journal) error { return j.log.Syncer.Sync(ctx) }
 
+// Compact removes what is not needed where much of a segment is not.
+func Compact(ctx context.Context, j *Journal, short bool) error { return j.removeUnneeded(ctx, short) }
+
 // Clear removes all that is not needed, not just where much of a segment is not.
 func Clear(ctx context.Context, j *Journal, short bool) error {
 	p, err := j.policy(ctx, short)

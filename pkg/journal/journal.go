@@ -37,7 +37,7 @@ type Journal struct {
 	largeLetters sync.Once // logs that they are stored without data
 	emptied      sync.Once // logs that last states have lost their data
 
-	// compacting is held by Compact, which removes what the cursors that it knows do not need, and by Open
+	// compacting is held by removeUnneeded, which removes what the cursors that it knows do not need, and by Open
 	// until it has seen what was removed before.
 	compacting sync.Mutex
 

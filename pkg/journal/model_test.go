@@ -275,7 +275,7 @@ func (m *model) compact() {
 		journal.SetLimit(m.j, journal.LogStats(m.j).Bytes*int64(50+m.IntN(50))/100)
 		defer journal.SetLimit(m.j, 1<<40)
 	}
-	m.fails(m.j.Compact(m.t.Context(), short))
+	m.fails(journal.Compact(m.t.Context(), m.j, short))
 }
 
 // crash ends the process or the power, and holds what is left against what must be.

@@ -171,7 +171,7 @@ func TestLossDuringASnapshot(t *testing.T) {
 			journal.Alone(l.Journal)
 			waitFor(t, "an event is removed", func() bool {
 				journal.SetLimit(l.Journal, journal.LogStats(l.Journal).Bytes/2)
-				l.ok(l.Compact(t.Context(), true))
+				l.ok(journal.Compact(t.Context(), l.Journal, true))
 				return l.Stats().Dropped["default"] >= 2
 			})
 			lines := show(l.read(c))

@@ -76,7 +76,7 @@ func (j *Journal) compact(ctx context.Context) {
 			continue
 		}
 		appended, last = stats.Appended, time.Now()
-		if err := j.Compact(ctx, short); err != nil && ctx.Err() == nil && j.log.Monitor.Failure() == nil {
+		if err := j.removeUnneeded(ctx, short); err != nil && ctx.Err() == nil && j.log.Monitor.Failure() == nil {
 			j.compactFailed(err)
 		}
 		now := j.log.Writer.Stats()
@@ -107,9 +107,9 @@ func (j *Journal) compactFailed(err error) {
 	j.log.Monitor.Fail(err)
 }
 
-// Compact removes what is no longer needed. If the log is short of space, that includes history. It
-// is for one goroutine at a time: the journal calls it by itself.
-func (j *Journal) Compact(ctx context.Context, short bool) error {
+// removeUnneeded removes what is no longer needed. If the log is short of space, that includes history.
+// It is for one goroutine at a time.
+func (j *Journal) removeUnneeded(ctx context.Context, short bool) error {
 	j.compacting.Lock()
 	defer j.compacting.Unlock()
 	var p *policy

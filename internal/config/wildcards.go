@@ -11,7 +11,7 @@ import (
 )
 
 // globs are the signs of a pattern. A backslash alone, which quotes a sign, makes none: such a text is
-// refused as a name. (dynwatch.IsGlob takes it for a pattern, because nothing there refuses it.)
+// refused as a name. (dynwatch takes it for a pattern, because nothing there refuses it.)
 const globs = "*?["
 
 // IsGlob reports whether a name is a pattern.

@@ -25,13 +25,13 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
 			Scope: dynwatch.Scope(r.Scope), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
-			EmitWhen:    dynwatch.EmitWhen{Changed: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop},
-			SinkFilters: r.Asked(c.Sinks),
-			Actor:       r.FieldManager, Owner: r.OwnerChain, ResnapshotEvery: r.ResnapshotEvery,
+			EmitWhen:     dynwatch.EmitWhen{Changed: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop},
+			SinkFilters:  r.Asked(c.Sinks),
+			FieldManager: r.FieldManager, OwnerChain: r.OwnerChain, ResnapshotEvery: r.ResnapshotEvery,
 			Changes: dynwatch.Changes{
-				Paths: slices.Contains(r.Changes, config.ChangesChanged),
-				Patch: slices.Contains(r.Changes, config.ChangesPatch),
-				Old:   slices.Contains(r.Changes, config.ChangesOldObject),
+				Changed:   slices.Contains(r.Changes, config.ChangesChanged),
+				Patch:     slices.Contains(r.Changes, config.ChangesPatch),
+				OldObject: slices.Contains(r.Changes, config.ChangesOldObject),
 			},
 		}
 	}

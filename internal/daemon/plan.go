@@ -19,7 +19,7 @@ func Plan(ctx context.Context, c *config.Config) (server string, p dynwatch.Watc
 	if err != nil {
 		return "", dynwatch.WatchPlan{}, err
 	}
-	p, err = dynwatch.Plan(ctx, kubernetes, wanted(c), c.Kubernetes.MaxWatches)
+	p, err = dynwatch.Plan(ctx, dynwatch.Options{Kubernetes: kubernetes, MaxWatches: c.Kubernetes.MaxWatches}, wanted(c))
 	if err != nil {
 		return display.Address(kubernetes.Host), p, err
 	}

@@ -40,7 +40,7 @@ func (d *Daemon) targets() []admin.Target {
 			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
 			State: string(t.State), Reason: t.Reason, MissingVerbs: t.MissingVerbs, Since: t.Since, Synced: t.Synced,
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
-			LastProgress: t.Progress, Blocked: t.Blocked, BlockedSince: t.BlockedSince, Rejected: t.Rejected,
+			LastProgress: t.Progress, Blocked: !t.BlockedSince.IsZero(), BlockedSince: t.BlockedSince, Rejected: t.Rejected,
 			LastAudit: t.Audited, Divergences: t.Divergences,
 			Stuck: t.Stuck, Looked: t.Looked, Beat: t.Beat,
 		}

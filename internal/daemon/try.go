@@ -88,7 +88,9 @@ func (t *Trial) Received() bool {
 // It contacts and changes nothing. The error is that the object is none that could be
 // passed on.
 func Try(ctx context.Context, c *config.Config, change dynwatch.Change, notes []string) (*Trial, error) {
-	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, newKey(), c.Redaction.PlainAnnotations...)
+	preview, err := dynwatch.Preview(ctx, dynwatch.Options{
+		Cluster: c.Cluster, RedactionKey: newKey(), PlainAnnotations: c.Redaction.PlainAnnotations,
+	}, wanted(c), change)
 	if err != nil {
 		return nil, err
 	}

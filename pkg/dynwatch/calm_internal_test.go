@@ -20,7 +20,7 @@ import (
 type forgetful struct{ journal.Stateless }
 
 // newOnPipes is a Manager of an API server that is on the other ends of pipes.
-func newOnPipes(t *testing.T, api http.Handler, log Log) *Manager {
+func newOnPipes(t *testing.T, api http.Handler, log journal.Log) *Manager {
 	t.Helper()
 	m, err := New(Options{
 		Cluster: "test", Kubernetes: podserver.OnPipes(t, api), Log: log,

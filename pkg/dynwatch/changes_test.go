@@ -17,7 +17,7 @@ import (
 // changing are things of whose changes all is told.
 func changing() dynwatch.Resource {
 	r := things()
-	r.Changes = dynwatch.Changes{Paths: true, Patch: true, Old: true}
+	r.Changes = dynwatch.Changes{Changed: true, Patch: true, OldObject: true}
 	return r
 }
 
@@ -97,11 +97,11 @@ func TestChanges(t *testing.T) {
 func TestChangesAsked(t *testing.T) {
 	for want, asked := range map[string]dynwatch.Changes{
 		"object":                   {},
-		"oldObject object":         {Old: true},
-		"changed object":           {Paths: true},
+		"oldObject object":         {OldObject: true},
+		"changed object":           {Changed: true},
 		"patch object":             {Patch: true},
-		"oldObject patch object":   {Old: true, Patch: true},
-		"oldObject changed object": {Paths: true, Old: true},
+		"oldObject patch object":   {OldObject: true, Patch: true},
+		"oldObject changed object": {Changed: true, OldObject: true},
 	} {
 		api := newFakeAPI(t, "a/x 1")
 		wanted := things()
@@ -256,7 +256,7 @@ func TestAnnouncedAnewIsNoChange(t *testing.T) {
 
 // TestChangesOfMetadata: with mode metadata that is all that can change.
 func TestChangesOfMetadata(t *testing.T) {
-	wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Paths: true}}
+	wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Changed: true}}
 	api := newWildAPI(t, usual()...)
 	api.put("a", "x", "1")
 	r := startDefined(t, api, wanted)

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // counting is a log that counts events.
@@ -74,7 +75,7 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pods is a target whose index holds so many Pods, of which some are older than those of
 // the server.
-func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target {
+func (s *failingServer) target(t *testing.T, log journal.Log, older int) *target.Target {
 	t.Helper()
 	m := newOnPipes(t, s, log)
 	of := m.newTarget(target.Spec{Version: "v1", Resource: "pods"})

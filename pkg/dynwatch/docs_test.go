@@ -32,7 +32,7 @@ func TestDocsMembers(t *testing.T) {
 		t.Fatalf("%v in:\n%s", err, shown[2])
 	}
 	wanted := things()
-	wanted.Keep, wanted.Actor, wanted.Owner = c.Resources[0].Keep, c.Resources[0].FieldManager, c.Resources[0].OwnerChain
+	wanted.Keep, wanted.FieldManager, wanted.OwnerChain = c.Resources[0].Keep, c.Resources[0].FieldManager, c.Resources[0].OwnerChain
 	want := strings.NewReplacer(`"apiVersion":"v1"`, `"apiVersion":"example.com/v1"`, `"kind":"Pod"`, `"kind":"Thing"`).Replace(strings.TrimSpace(shown[3]))
 
 	api := newFakeAPI(t)
@@ -62,7 +62,7 @@ func TestDocsMembers(t *testing.T) {
 // previewed is the only event of a preview.
 func previewed(t *testing.T, wanted dynwatch.Resource, c dynwatch.Change) event.Event {
 	t.Helper()
-	p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, c, "test", previewKey())
+	p, err := dynwatch.Preview(t.Context(), previewOptions(), []dynwatch.Resource{wanted}, c)
 	if err != nil || len(p.Events) != 1 {
 		t.Fatalf("%v, preview %+v", err, p)
 	}
@@ -103,13 +103,13 @@ func TestDocsOfChanges(t *testing.T) {
 	}
 	must(t, yaml.Unmarshal([]byte(find("## What changed\n.*?```yaml\n(.*?)```")), &c))
 	r := c.Resources[0]
-	wanted := dynwatch.Resource{Group: r.Group, Resource: r.Resource, Keep: r.Keep, Redact: r.Redact, Changes: dynwatch.Changes{Paths: true, Patch: true, Old: true}}
+	wanted := dynwatch.Resource{Group: r.Group, Resource: r.Resource, Keep: r.Keep, Redact: r.Redact, Changes: dynwatch.Changes{Changed: true, Patch: true, OldObject: true}}
 	change := dynwatch.Change{
 		Group: r.Group, Version: "v1", Resource: r.Resource, Kind: "Sensor",
 		Op: event.Modified, Object: []byte(after), Old: []byte(before),
 	}
 	// The key is that of the other examples.
-	p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, change, "docs", []byte("an example's key, known to everybody"))
+	p, err := dynwatch.Preview(t.Context(), dynwatch.Options{Cluster: "docs", RedactionKey: []byte("an example's key, known to everybody")}, []dynwatch.Resource{wanted}, change)
 	must(t, err)
 	want := strings.TrimSpace(find("## What changed\n.*?```jsonl\n(.*?)```"))
 	if got := string(p.Events[0].Data); got != want || strings.Join(r.Changes, " ") != "oldObject changed patch" {

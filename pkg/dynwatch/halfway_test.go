@@ -268,7 +268,7 @@ func TestMatchesForAWhileAsItIsListed(t *testing.T) {
 	api.put("team-a", "one", "")
 	release := r.log.hold()
 	api.put("", "team-a", "no") // 105
-	r.eventually("two leaves", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("two leaves", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	api.put("team-a", "one", "") // 108
 	api.put("", "team-a", "no")
 	<-time.After(100 * time.Millisecond) // the Namespaces are read
@@ -287,7 +287,7 @@ func TestMatchesAgainAtTheComparison(t *testing.T) {
 	api.put("", "team-a", "no")
 	release := r.log.hold()
 	r.begin(labelled())
-	r.eventually("the comparison", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("the comparison", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	api.put("", "team-a", "yes") // 104
 	<-time.After(100 * time.Millisecond)
 	release()

@@ -23,13 +23,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 )
-
-// Log stores events and checkpoints. A target resumes from its checkpoint in the log. Package
-// journal has the contract, implementations, and [journal.Stateless] for a log that needs no
-// state: it implements everything but Append.
-type Log = journal.Log
 
 // Manager runs one loop per target of the wanted set. Its methods may be called
 // concurrently.
@@ -113,15 +107,16 @@ func (m *Manager) Check(wanted []Resource) error {
 	return nil
 }
 
-// Apply makes the running targets those of the wanted set: targets that are no
-// longer wanted end, new ones start, unchanged ones are not touched; one whose
-// version, mode, selectors, filter or schedule changed is ended and started. A changed
-// Keep, Omit, Redact, Actor, Owner, change filter or Changes holds for what a target reads from then on, and
-// touches nothing else. A started target continues at its checkpoint, and begins with a snapshot if it has none. Apply returns
-// when what was to end has ended; it does not wait for anything to sync, nor for
-// wildcards, whose targets start once discovery has said what they match, and from
-// then on start and end as resources come and go. If the
-// wanted set is not valid nothing changes and the error names every fault.
+// Apply makes the running targets those of the wanted set: targets that are no longer wanted end, new
+// ones start, unchanged ones are not touched; one whose version, mode, namespaces, selectors or schedule
+// changed is ended and started. A changed Keep, Omit, Redact, FieldManager, OwnerChain, change filter or
+// Changes holds for what a target reads from then on, and touches nothing else. A started target
+// continues at its checkpoint, and begins with a snapshot if it has none.
+//
+// Apply blocks until what was to end has ended. It does not wait for anything to sync, nor for
+// wildcards, whose targets start once discovery has said what they match, and from then on start and
+// end as resources come and go. If the wanted set is not valid, nothing changes and the error joins a
+// [ResourceError] for every fault.
 func (m *Manager) Apply(wanted []Resource) error {
 	m.converging.Lock()
 	defer m.converging.Unlock()

@@ -57,7 +57,7 @@ func TestMaxWatches(t *testing.T) {
 	}
 
 	// A plan makes the same choice.
-	plan, err := dynwatch.Plan(t.Context(), r.api.config(), []dynwatch.Resource{things(), everything()}, r.maxWatches)
+	plan, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: r.api.config(), MaxWatches: r.maxWatches}, []dynwatch.Resource{things(), everything()})
 	must(t, err)
 	var planned []string
 	for _, p := range plan.Targets {

@@ -398,7 +398,7 @@ func TestMatchesForAWhileDuringAComparison(t *testing.T) {
 	api.compact()              // the list that is compared is of now
 	release := r.log.hold()
 	r.begin(labelled())
-	r.eventually("the comparison", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("the comparison", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	api.put("", "team-a", "yes")   // 107
 	api.put("team-a", "there", "") // 108
 	api.put("team-a", "born", "")

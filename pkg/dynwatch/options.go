@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/journal"
 )
 
 // Rejected is an object that the API server sent and that cannot be passed on:
@@ -24,7 +26,7 @@ type Rejected struct {
 }
 
 // Options are what a Manager needs. All fields but PlainAnnotations, MaxWatches, AuditEvery,
-// MaxDelay and Logger are required; [Run] requires less.
+// MaxDelay and Logger are required; [Run], [Plan] and [Preview] require less.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -34,7 +36,9 @@ type Options struct {
 	// limits its buffers itself, and each list through it costs a check of the identity of the
 	// cluster.
 	Kubernetes *rest.Config
-	Log        Log
+	// Log stores events and checkpoints, and a target resumes from its checkpoint there. Package
+	// journal has the contract and implementations, and [journal.Stateless] for a log without state.
+	Log journal.Log
 	// Reject stores an object that cannot be emitted. Like Append it blocks until the object is
 	// stored, or until ctx ends. An error stops the target.
 	Reject func(ctx context.Context, r Rejected) error

@@ -14,7 +14,7 @@ import (
 // asking is things with the members that say who and whence.
 func asking() dynwatch.Resource {
 	r := things()
-	r.Actor, r.Owner = true, true
+	r.FieldManager, r.OwnerChain = true, true
 	return r
 }
 

@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
@@ -113,18 +112,18 @@ type planner struct {
 	missingNamespaceVerbs []string
 }
 
-// Plan finds out the watches, objects and permissions of the wanted set, with maxWatches as in
-// [Options]. It changes nothing, and costs few requests: it examines four targets at a time, and reads
-// one object of each, or one in each of up to 50 namespaces. The
-// plan of a target names its faults. The error is that the wanted set is not valid, that the
-// API server is unreachable or rejects the credentials, or that of ctx.
-func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int) (WatchPlan, error) {
-	set, err := newWantedSet(wanted, maxWatches)
+// Plan finds out the watches, objects and permissions of the wanted set. Of the options it uses
+// Kubernetes and MaxWatches. It changes nothing, and costs few requests: it examines four targets at a
+// time, each for at most 30 seconds, and reads one object of each, or one in each of up to 50
+// namespaces. The plan of a target names its faults. The error is that the wanted set is not valid,
+// that the API server is unreachable or rejects the credentials, or that of ctx.
+func Plan(ctx context.Context, options Options, wanted []Resource) (WatchPlan, error) {
+	set, err := newWantedSet(wanted, options.MaxWatches)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	c, err := kube.NewClients(kubernetes, logger)
+	c, err := kube.NewClients(options.Kubernetes, logger)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}

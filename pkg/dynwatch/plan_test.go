@@ -22,7 +22,7 @@ import (
 // planned is the plan of the fake's only resource.
 func planned(t *testing.T, api *fakeAPI, wanted dynwatch.Resource) dynwatch.TargetPlan {
 	t.Helper()
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
+	all, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{wanted})
 	if err != nil || len(all.Targets) != 1 {
 		t.Fatalf("%v, plans: %+v", err, all.Targets)
 	}
@@ -149,7 +149,7 @@ func TestPlanIsGentle(t *testing.T) {
 	ended := make(chan error)
 	go func() {
 		var err error
-		all, err = dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
+		all, err = dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{wanted})
 		ended <- err
 	}()
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -200,17 +200,17 @@ func TestPlanWithoutServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.refuse = refuse
-			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()}, 0)
+			all, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{things()})
 			if err == nil || all.Targets != nil || !strings.Contains(err.Error(), api.server.URL) {
 				t.Errorf("%v, plans: %+v", err, all)
 			}
 		})
 	}
-	if _, err := dynwatch.Plan(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, nil, 0); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: &rest.Config{Host: "http://127.0.0.1:1"}}, nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 	api := newFakeAPI(t)
-	if _, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{}}, 0); err == nil || !strings.Contains(err.Error(), "the resource name is missing") {
+	if _, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{{}}); err == nil || !strings.Contains(err.Error(), "the resource name is missing") {
 		t.Errorf("a set that is not valid: %v", err)
 	}
 	if n := api.requestsWith(""); n > 0 {
@@ -230,7 +230,7 @@ func TestPlanEnds(t *testing.T) {
 		}
 		return false
 	}
-	if _, err := dynwatch.Plan(ctx, api.config(), []dynwatch.Resource{things()}, 0); !errors.Is(err, context.Canceled) {
+	if _, err := dynwatch.Plan(ctx, dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{things()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
-// make other objects. [Resource.Owner] needs get on them. Custom resources can be
+// make other objects. [Resource.OwnerChain] needs get on them. Custom resources can be
 // controllers, too; without permission to read them, a chain ends there.
 func OwnerResources() []schema.GroupResource {
 	return []schema.GroupResource{

@@ -145,7 +145,7 @@ func TestPlanOfWildcards(t *testing.T) {
 			if c.begin != nil {
 				c.begin(api)
 			}
-			all, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
+			all, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, c.wanted)
 			must(t, err)
 			got := make(map[string]string)
 			for _, p := range all.Targets {
@@ -187,7 +187,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.deny(c.denied...)
-			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()}, 0)
+			all, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{things()})
 			if err != nil || len(all.Targets) != 1 || all.Targets[0].State != dynwatch.Ready {
 				t.Errorf("%v: %+v", err, all)
 			}
@@ -196,7 +196,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 	}
 	api := newFakeAPI(t)
 	api.denied = map[string]bool{"list apiservices": true}
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{Group: "apiregistration.k8s.io", Resource: "apiservices"}}, 0)
+	all, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{{Group: "apiregistration.k8s.io", Resource: "apiservices"}})
 	if err != nil || len(all.Optional) > 0 || !slices.Equal(all.Targets[0].MissingVerbs, []string{"list"}) {
 		t.Errorf("%v: %+v", err, all)
 	}

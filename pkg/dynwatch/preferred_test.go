@@ -88,7 +88,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 					t.Errorf("%s is watched", target)
 				}
 			}
-			plan, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
+			plan, err := dynwatch.Plan(t.Context(), dynwatch.Options{Kubernetes: api.config()}, c.wanted)
 			must(t, err)
 			for _, p := range plan.Targets {
 				if refused := c.refused[p.Name] != ""; refused != (p.State == dynwatch.Degraded) || refused != strings.Contains(p.Reason, "remove one of the two entries") {

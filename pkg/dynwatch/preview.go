@@ -55,11 +55,11 @@ type EntryPreview struct {
 }
 
 // Preview returns the event that the wanted set makes of a change. It runs the code of the
-// watch, without contact to an API server. Cluster, redactionKey and plainAnnotations are as
-// in [Options]. Preview evaluates selectors of labels and names itself; see
+// watch, without contact to an API server. Of the options it uses Cluster, RedactionKey and
+// PlainAnnotations; the first two are required. Preview evaluates selectors of labels and names itself; see
 // [EntryPreview.Assumed] for the conditions that only an API server evaluates. The errors are
 // that the wanted set is not valid, or that the object is malformed.
-func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte, plainAnnotations ...string) (*WatchPreview, error) {
+func Preview(ctx context.Context, options Options, wanted []Resource, c Change) (*WatchPreview, error) {
 	set, err := newWantedSet(wanted, 0)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
@@ -83,7 +83,7 @@ func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, r
 	if p.Entry < 0 {
 		return p, nil
 	}
-	p.Events, p.Silence, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey, plainAnnotations)
+	p.Events, p.Silence, err = rehearse(ctx, options, choice, &c, now.Metadata.Namespace != "")
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}
@@ -126,10 +126,11 @@ const nowhere = "http://preview.invalid"
 
 // rehearse has a target that is not running handle the change, and returns what it
 // appends, or why it appends nothing.
-func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte, plainAnnotations []string) (events []event.Event, silence string, err error) {
+func rehearse(ctx context.Context, o Options, v verdict, c *Change, namespaced bool) (events []event.Event, silence string, err error) {
 	log := new(rehearsal)
 	m, err := New(Options{
-		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, RedactionKey: redactionKey, PlainAnnotations: plainAnnotations, Logger: slog.New(slog.DiscardHandler),
+		Cluster: o.Cluster, RedactionKey: o.RedactionKey, PlainAnnotations: o.PlainAnnotations,
+		Kubernetes: &rest.Config{Host: nowhere}, Log: log, Logger: slog.New(slog.DiscardHandler),
 		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
 	})
 	if err != nil {

@@ -11,7 +11,9 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-func previewKey() []byte { return []byte(strings.Repeat("k", 32)) }
+func previewOptions() dynwatch.Options {
+	return dynwatch.Options{Cluster: "test", RedactionKey: []byte(strings.Repeat("k", 32))}
+}
 
 // thing is a change of an object of things, in the version that the fake API serves.
 func thing(op event.Op, object, old string) dynwatch.Change {
@@ -32,7 +34,7 @@ func TestPreviewIsWhatIsWatched(t *testing.T) {
 	filtered := things()
 	filtered.Namespaces, filtered.ExcludeNamespaces = []string{"a*"}, []string{"ab"}
 	changing := things()
-	changing.Changes = dynwatch.Changes{Paths: true, Patch: true, Old: true}
+	changing.Changes = dynwatch.Changes{Changed: true, Patch: true, OldObject: true}
 	one := things()
 	one.Namespaces = []string{"a"}
 	for name, wanted := range map[string]dynwatch.Resource{
@@ -57,7 +59,7 @@ func TestPreviewIsWhatIsWatched(t *testing.T) {
 				if op == event.Left || op == event.Entered {
 					op = event.Modified
 				}
-				got, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, thing(op, string(want.Object()), old), "test", previewKey())
+				got, err := dynwatch.Preview(t.Context(), previewOptions(), []dynwatch.Resource{wanted}, thing(op, string(want.Object()), old))
 				must(t, err)
 				// How many events an object had only the journal knows.
 				ignored := cmpopts.IgnoreFields(event.Event{}, "Time", "Ordinal")
@@ -131,7 +133,7 @@ func TestPreviewSaysWhy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := dynwatch.Preview(t.Context(), test.wanted, thing(event.Added, test.object, ""), "test", previewKey())
+			p, err := dynwatch.Preview(t.Context(), previewOptions(), test.wanted, thing(event.Added, test.object, ""))
 			must(t, err)
 			if p.Entry != test.entry || p.Entries[0].Refusal != test.refusal {
 				t.Errorf("entry %d, want %d; refusal %q, want %q", p.Entry, test.entry, p.Entries[0].Refusal, test.refusal)
@@ -154,7 +156,7 @@ func TestPreviewOfBadObjects(t *testing.T) {
 		"no JSON": "{", "no name": `{"metadata":{"uid":"u","resourceVersion":"7"}}`, "no revision": `{"metadata":{"name":"x","uid":"u"}}`,
 		"twice": `{"metadata":{"name":"x","name":"y","uid":"u","resourceVersion":"7"}}`, "no object": "[]",
 	} {
-		if p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{things()}, thing(event.Added, raw, ""), "test", previewKey()); err == nil {
+		if p, err := dynwatch.Preview(t.Context(), previewOptions(), []dynwatch.Resource{things()}, thing(event.Added, raw, "")); err == nil {
 			t.Errorf("%s: no error, %d events", name, len(p.Events))
 		}
 	}

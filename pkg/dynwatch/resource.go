@@ -76,11 +76,11 @@ type Resource struct {
 	// SinkFilters are change filters of the log's readers: Unchanged of [event.Event] lists those
 	// that see no change. In metadata mode, filters of other fields have no effect.
 	SinkFilters []string
-	// Actor adds the field manager that wrote the object last to each event except deletions;
-	// Owner adds the chain of its controllers. Both are members of the event's data (see
-	// [event.Event.Member]), on a best-effort basis. If Redact matches their source, they are
-	// absent. The config calls them fieldManager and ownerChain.
-	Actor, Owner bool
+	// FieldManager adds the field manager that wrote the object last to each event except deletions;
+	// OwnerChain adds the chain of its controllers. Both are members of the event's data with the
+	// names fieldManager and ownerChain (see [event.Event.Member]), on a best-effort basis. If Redact
+	// matches their source, they are absent.
+	FieldManager, OwnerChain bool
 	// Changes selects what modified events contain beside the object.
 	Changes Changes
 	// ResnapshotEvery is the period in which [Manager.Due] returns the resource: 0 for never, at
@@ -100,14 +100,14 @@ type EmitWhen struct {
 
 // Changes says what a [event.Modified] has beside the object of how that has changed.
 type Changes struct {
-	// Paths: the paths to what has changed, as [event.MemberChanged].
-	Paths bool
+	// Changed: the paths to what has changed, as [event.MemberChanged].
+	Changed bool
 	// Patch: a JSON patch (RFC 6902) that makes of the object in the event before the
 	// one in this event, as [event.MemberPatch].
 	Patch bool
-	// Old: the object in the event before, as [event.MemberOld]. It has the shape that
+	// OldObject: the object in the event before, as [event.MemberOld]. It has the shape that
 	// objects have now: what is redacted by now is redacted in it.
-	Old bool
+	OldObject bool
 }
 
 // MinResnapshot is the least period of [Resource.ResnapshotEvery]: less would be a poll of the API server.
@@ -213,7 +213,7 @@ func (r Resource) specs() []target.Spec {
 	one := target.Spec{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata, Exact: r.Exact,
 		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, ResnapshotEvery: r.ResnapshotEvery,
-		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.Actor, Owner: r.Owner}, Changes: emit.Changes(r.Changes)},
+		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.FieldManager, Owner: r.OwnerChain}, Changes: emit.Changes(r.Changes)},
 	}
 	one.Rules, _ = r.rules()     // was checked
 	one.Filters, _ = r.filters() // likewise

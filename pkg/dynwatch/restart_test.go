@@ -123,7 +123,7 @@ func TestStopWhileTheLogIsFull(t *testing.T) {
 	r.caughtUp()
 	release := r.log.hold()
 	r.api.put("a", "new", "")
-	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("blocked", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	r.stop(false)
 	release()
 	r.goLive(things())

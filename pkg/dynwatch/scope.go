@@ -23,9 +23,9 @@ const (
 	ScopeNamespaced Scope = "namespaced"
 )
 
-// IsGlob reports whether a namespace is a pattern and not an exact name. A backslash, which quotes a
+// isGlob reports whether a namespace is a pattern and not an exact name. A backslash, which quotes a
 // sign for [path.Match], makes it one: as an exact name, the text would name no namespace.
-func IsGlob(namespace string) bool { return strings.ContainsAny(namespace, `*?[\`) }
+func isGlob(namespace string) bool { return strings.ContainsAny(namespace, `*?[\`) }
 
 // clusterWide reports whether one target watches all namespaces.
 func (r Resource) clusterWide() bool {
@@ -35,7 +35,7 @@ func (r Resource) clusterWide() bool {
 // patterned reports whether it takes more than exact names to say which namespaces
 // are meant.
 func (r Resource) patterned() bool {
-	return len(r.ExcludeNamespaces) > 0 || r.NamespaceSelector != "" || slices.ContainsFunc(r.Namespaces, IsGlob)
+	return len(r.ExcludeNamespaces) > 0 || r.NamespaceSelector != "" || slices.ContainsFunc(r.Namespaces, isGlob)
 }
 
 func (r Resource) validateNamespaces() error {

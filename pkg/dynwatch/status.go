@@ -38,6 +38,8 @@ func States() []State {
 
 // TargetStatus describes a target at one moment.
 type TargetStatus struct {
+	// Name is the Target of its events. Version and Kind are empty until they are known. Namespace is
+	// empty if the target watches all.
 	Name                                      string
 	Group, Version, Resource, Kind, Namespace string
 	Mode                                      Mode
@@ -51,8 +53,7 @@ type TargetStatus struct {
 	// allow on the resource when a request was refused. It is empty if nothing was
 	// missing, if the API server does not say, and once the target is live.
 	MissingVerbs []string
-	// Started is when the target began. Its counts are 0 then: a target that replaces one of
-	// the same name has another Started.
+	// Started is when the target began: one that replaces another of the same name has another Started.
 	Started time.Time
 	// Since is when the state was entered.
 	Since time.Time
@@ -71,14 +72,13 @@ type TargetStatus struct {
 	// zero if there was none.
 	Progress time.Time
 	// Beat is the time of the last action of the loop, including a backoff; it
-	// does not change only if the loop hangs. Blocked: the loop waits for free space in the log.
-	Beat    time.Time
-	Blocked bool
-	// BlockedSince is since when, zero if it is not blocked.
+	// does not change only if the loop hangs.
+	Beat time.Time
+	// BlockedSince is since when the loop waits for free space in the log, zero if it does not.
 	BlockedSince time.Time
-	// Events counts what was appended, by operation; Rejected what could not be
-	// passed on; Unchanged the states that change filters held back; Watches how often a watch was opened; Failures the requests and
-	// watches that ended in an error.
+	// Events counts what was appended, by operation; Rejected what could not be passed on; Unchanged
+	// the states that change filters held back; Watches how often a watch was opened; Failures the
+	// requests and watches that ended in an error. These and all other counts begin at 0 with Started.
 	Events                                 map[event.Op]uint64
 	Rejected, Unchanged, Watches, Failures uint64
 	// Lists counts the complete lists of the target, ListTime is what they took in all, waits
@@ -120,7 +120,6 @@ func statusOf(of target.Spec, st *status.Status) TargetStatus {
 		WatchTime: time.Duration(st.WatchTime.Load()), Stuck: st.Stuck.Load(), WalkRequests: st.WalkRequests.Load(),
 		Gaps: shown.Gaps,
 	}
-	s.Blocked = !s.BlockedSince.IsZero()
 	s.Lists, s.ListTime = st.Lists.Total()
 	s.Unpaired = st.UnpairedTotal()
 	s.Audits, s.Divergences, s.Audited = st.Audits()

@@ -23,6 +23,7 @@ const (
 
 // AuditResult is the outcome of one target's audit.
 type AuditResult struct {
+	// Target is the name of the target, as in its events.
 	Target string
 	// Revision is that of the list, Objects how many it held.
 	Revision uint64

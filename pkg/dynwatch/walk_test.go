@@ -325,7 +325,7 @@ func TestReconcileGoesOnAfterARestart(t *testing.T) {
 		api.put("a", "x", "")
 		api.put("a", "x", "")
 	})
-	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("blocked", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	r.stop(true)
 	release()
 	api.do(func() { api.oldest = 0 })

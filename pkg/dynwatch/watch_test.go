@@ -337,7 +337,7 @@ func TestFullLogHoldsTheWatchBack(t *testing.T) {
 	r := live(t, api, things())
 	release := r.log.hold()
 	api.put("a", "x", "")
-	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
+	r.eventually("blocked", func() bool { return !r.manager.Targets()[0].BlockedSince.IsZero() })
 	api.putTimes(50, "a", "x", "")
 	if n := len(r.log.all()); n != 1 {
 		t.Fatalf("%d events got through", n)

@@ -74,8 +74,9 @@ const (
 // GapInfo describes the range (From, To] of a [Gap]. From is the last revision that is
 // known to be complete.
 type GapInfo struct {
-	From, To  uint64
-	Reason    string // for example "expired", "rollback" or "trimmed"; docs/events.md lists all
+	From, To uint64
+	// Reason is for example "expired", "rollback" or "trimmed"; docs/events.md lists all.
+	Reason    string
 	Recovered Recovered
 	// Trimmed is the number of events that the journal removed before this sink read them, 0
 	// for other reasons. Deletions among them follow as copies that the journal keeps. From
@@ -104,10 +105,13 @@ type Event struct {
 	// stream alone orders two events of one object.
 	Time time.Time
 
+	// Cluster is the name of the cluster in informd's config.
 	Cluster string
 	// Target is the watch that found the change: "<group or core>/<resource>[@<namespace>]".
 	Target string
 
+	// Group is empty for the core group. Resource is the plural name, as in a URL. All four are
+	// empty in a gap of a sink.
 	Group, Version, Resource, Kind string
 
 	// Namespace is empty for cluster-scoped objects. Namespace, Name and UID are empty in

@@ -10,8 +10,8 @@ import (
 	"github.com/informd/informd/internal/search"
 )
 
-// LastApplied is the annotation that kubectl keeps a copy of the object in.
-const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// lastApplied is the annotation that kubectl keeps a copy of the object in.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Rules say what of a Kubernetes object goes into its events: what of it is kept, what
 // is then cut out, and which of the values that stay are replaced by a hash.
@@ -37,7 +37,7 @@ func Identity() [][]string {
 
 // dropped are the places that no event has, whatever is kept.
 func dropped() [][]string {
-	return [][]string{{"metadata", "managedFields"}, {"metadata", "annotations", LastApplied}}
+	return [][]string{{"metadata", "managedFields"}, {"metadata", "annotations", lastApplied}}
 }
 
 // ParseRules reads the rules of a resource. With metadataOnly its objects have nothing

@@ -169,7 +169,7 @@ func recordOf(rowText, gapText string) (sinktest.Record, error) {
 		if err := json.Unmarshal(r.More, &more); err != nil {
 			return sinktest.Record{}, err
 		}
-		var members []event.Member
+		var members []form.Member
 		for name, value := range more {
 			members = append(members, form.Member{Name: name, Value: value})
 		}

@@ -27,7 +27,7 @@ type Content struct {
 
 // Changes says what a modified event has beside the object of how that has changed: the paths,
 // a patch, the object in the event before.
-type Changes struct{ Paths, Patch, Old bool }
+type Changes struct{ Changed, Patch, OldObject bool }
 
 // comparison is a new state of an object beside its last event.
 type comparison struct {
@@ -67,11 +67,11 @@ func (w *Writer) changesSince(ev *event.Event, before []byte) (members []form.Me
 		w.unpaired()
 		return nil
 	}
-	if asked.Old {
+	if asked.OldObject {
 		old := w.Shape().Again(ev.Namespace, ev.Name, before)
 		members = append(members, form.Member{Name: event.MemberOld, Value: old})
 	}
-	if asked.Paths {
+	if asked.Changed {
 		members = append(members, form.Member{Name: event.MemberChanged, Value: set.AppendPaths(nil)})
 	}
 	if asked.Patch {

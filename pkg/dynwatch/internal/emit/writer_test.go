@@ -110,7 +110,7 @@ func TestSecretOfTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.Reshape(emit.Content{ShapeOptions: frame.ShapeOptions{Secret: true}, Changes: emit.Changes{Old: true}}, frame.NewRedactor([]byte("key")))
+	w.Reshape(emit.Content{ShapeOptions: frame.ShapeOptions{Secret: true}, Changes: emit.Changes{OldObject: true}}, frame.NewRedactor([]byte("key")))
 	write(event.Added, secret(1, "canary"))
 	write(event.Modified, secret(2, "canary"))
 	must(t, w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true))

@@ -26,10 +26,10 @@ type pace struct {
 }
 
 const (
-	// PaceWidth is the number of requests at the same time, but for HeadWidth that read no object. An API server answers
-	// such a request when it has news of etcd, after up to 100 ms. So a restart with many targets waits for rounds of
-	// these; the memory of a hundred at once would stay.
+	// PaceWidth is the number of requests at the same time that may read objects.
 	PaceWidth = 8
+	// HeadWidth is the number of those that read none. An API server answers such a request when it has news of etcd,
+	// after up to 100 ms, so a restart with many targets waits for rounds of them. The memory of more at once would stay.
 	HeadWidth = 12
 	// paceWait is the longest wait for a free place, and the longest time that one is kept: requests
 	// that hang must not hold up the targets that could continue.

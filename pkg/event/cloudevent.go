@@ -55,8 +55,8 @@ func (e *Event) compose() composed {
 	b = e.Time.UTC().AppendFormat(b, form.TimeFormat)
 	end := len(b)
 	var ends [numberCount]int
-	for i, n := range e.numbers() {
-		b = appendRevision(b, *n.value)
+	for i, n := range e.Numbers() {
+		b = appendRevision(b, *n.Value)
 		ends[i] = len(b)
 	}
 	all := string(b)
@@ -100,12 +100,14 @@ func (e *Event) attributes(add func(header, value string, bare bool)) {
 	text("ce-cluster", e.Cluster)
 	text("ce-op", string(e.Op))
 	add("ce-group", e.Group, false) // "" is the core group's name
-	for _, f := range e.texts() {
-		text(f.header, *f.value)
+	for _, f := range e.Texts() {
+		if f.Header != "" {
+			text(f.Header, *f.Value)
+		}
 	}
-	for i, f := range e.numbers() {
+	for i, f := range e.Numbers() {
 		if made.numbers[i] != "" {
-			add(f.header, made.numbers[i], f.header == "ce-ordinal" || f.header == "ce-epoch")
+			add(f.Header, made.numbers[i], f.Header == "ce-ordinal" || f.Header == "ce-epoch")
 		}
 	}
 	if e.Gap != nil {

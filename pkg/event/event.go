@@ -157,34 +157,39 @@ type Event struct {
 	Unchanged []uint64
 }
 
-// field is a field of an event, and its header.
-type field[T any] struct {
-	header string
-	value  *T
+// Field is a field of an event that is a text or a number. Header is that of binary mode, empty for what is written in
+// another way. Number is that of the field in the records of package journal: it stays, and 10 to 15 are taken.
+type Field[T string | uint64] struct {
+	Number int
+	Header string
+	Value  *T
 }
 
-// texts are the fields that the wire forms have as they are.
-func (e *Event) texts() [6]field[string] {
-	return [...]field[string]{
-		{"ce-version", &e.Version},
-		{"ce-resource", &e.Resource},
-		{"ce-kind", &e.Kind},
-		{"ce-namespace", &e.Namespace},
-		{"ce-name", &e.Name},
-		{"ce-uid", &e.UID},
+// Texts are the fields that are texts, but for ID and Op.
+func (e *Event) Texts() [9]Field[string] {
+	return [...]Field[string]{
+		{1, "", &e.Cluster},
+		{2, "", &e.Target},
+		{3, "", &e.Group},
+		{4, "ce-version", &e.Version},
+		{5, "ce-resource", &e.Resource},
+		{6, "ce-kind", &e.Kind},
+		{7, "ce-namespace", &e.Namespace},
+		{8, "ce-name", &e.Name},
+		{9, "ce-uid", &e.UID},
 	}
 }
 
 const numberCount = 5
 
-// numbers are the fields that are numbers.
-func (e *Event) numbers() [numberCount]field[uint64] {
-	return [...]field[uint64]{
-		{"ce-resourceversion", &e.ResourceVersion},
-		{"ce-prevresourceversion", &e.PrevResourceVersion},
-		{"ce-ordinal", &e.Ordinal},
-		{"ce-epoch", &e.Epoch},
-		{"ce-run", &e.Run},
+// Numbers are the fields that are numbers.
+func (e *Event) Numbers() [numberCount]Field[uint64] {
+	return [...]Field[uint64]{
+		{20, "ce-resourceversion", &e.ResourceVersion},
+		{21, "ce-prevresourceversion", &e.PrevResourceVersion},
+		{22, "ce-ordinal", &e.Ordinal},
+		{23, "ce-epoch", &e.Epoch},
+		{24, "ce-run", &e.Run},
 	}
 }
 

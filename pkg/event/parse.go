@@ -28,11 +28,13 @@ func ParseHeaders(header func(name string) string) (Event, error) {
 		Target:  p.text("ce-subject"),
 		Group:   p.text("ce-group"),
 	}
-	for _, f := range e.texts() {
-		*f.value = p.text(f.header)
+	for _, f := range e.Texts() {
+		if f.Header != "" {
+			*f.Value = p.text(f.Header)
+		}
 	}
-	for _, f := range e.numbers() {
-		*f.value = p.number(f.header)
+	for _, f := range e.Numbers() {
+		*f.Value = p.number(f.Header)
 	}
 	e.Replay = p.text("ce-replay") == "true"
 	if e.ID == "" || p.text("ce-type") != e.Type() {

@@ -11,7 +11,7 @@ import (
 
 // The head of an event is a sequence of fields: number and length as uvarints, then the bytes.
 // Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
-// left out. Here are those that texts and numbers do not have.
+// left out. Here are those that [event.Event.Texts] and [event.Event.Numbers] do not have.
 const (
 	fieldID = iota + 10
 	fieldOp
@@ -20,38 +20,22 @@ const (
 	fieldGap       // JSON
 	fieldUnchanged // 8 bytes for each filter, also if there are none
 
-	firstNumber = 20 // the first one of numbers
-	lastShared  = 7  // the last one of texts that many events share: the namespace
+	lastShared = 7 // the last one of Texts that many events share: the namespace
 )
-
-// texts are the fields of an event that are texts, by their numbers; 0 is none.
-func texts(e *event.Event) [10]*string {
-	return [...]*string{
-		1: &e.Cluster, 2: &e.Target, 3: &e.Group,
-		4: &e.Version, 5: &e.Resource, 6: &e.Kind, 7: &e.Namespace, 8: &e.Name, 9: &e.UID,
-	}
-}
-
-// numbers are the fields that are numbers, from firstNumber on. A new one comes last.
-func numbers(e *event.Event) [5]*uint64 {
-	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
-}
 
 // AppendEvent appends the head of an event that is appended at a time in microseconds.
 func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
-	for number, text := range texts(e) {
-		if text != nil {
-			dst = appendText(dst, byte(number), *text)
-		}
+	for _, text := range e.Texts() {
+		dst = appendText(dst, byte(text.Number), *text.Value)
 	}
 	dst = appendText(dst, fieldID, e.ID)
 	dst = appendText(dst, fieldOp, string(e.Op))
 	if observed := e.Time.UnixMicro(); observed != at {
 		dst = appendNumber(dst, fieldTime, uint64(observed))
 	}
-	for i, number := range numbers(e) {
-		if *number != 0 {
-			dst = appendNumber(dst, byte(firstNumber+i), *number)
+	for _, number := range e.Numbers() {
+		if *number.Value != 0 {
+			dst = appendNumber(dst, byte(number.Number), *number.Value)
 		}
 	}
 	if e.Replay {
@@ -146,7 +130,7 @@ func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
 	if len(r.Data) > 0 {
 		e.Data = r.Data
 	}
-	texts, numbers := texts(&e), numbers(&e)
+	texts, numbers := e.Texts(), e.Numbers()
 	for head := r.Head; len(head) > 0; {
 		number, value, rest, err := nextField(head)
 		if err == nil {
@@ -176,7 +160,7 @@ func nextField(head []byte) (number uint64, value, rest []byte, err error) {
 }
 
 // setField sets a field of an event, which has these texts and numbers.
-func setField(e *event.Event, texts []*string, numbers []*uint64, number uint64, value []byte, shared *Strings) error {
+func setField(e *event.Event, texts []event.Field[string], numbers []event.Field[uint64], number uint64, value []byte, shared *Strings) error {
 	switch number {
 	case fieldID:
 		e.ID = string(value)
@@ -202,15 +186,20 @@ func setField(e *event.Event, texts []*string, numbers []*uint64, number uint64,
 		for ; len(value) > 0; value = value[8:] {
 			e.Unchanged = append(e.Unchanged, binary.LittleEndian.Uint64(value))
 		}
-	default:
-		switch i := number - firstNumber; {
-		case i < uint64(len(numbers)):
-			return parseNumber(numbers[i], number, value) //nolint:gosec // G602: the line above bounds i
-		case number >= uint64(len(texts)) || texts[number] == nil: // of a later version
-		case number <= lastShared:
-			*texts[number] = shared.of(value)
-		default:
-			*texts[number] = string(value)
+	default: // one of a later version is in neither list
+		for _, f := range texts {
+			switch {
+			case uint64(f.Number) != number:
+			case number <= lastShared:
+				*f.Value = shared.of(value)
+			default:
+				*f.Value = string(value)
+			}
+		}
+		for _, f := range numbers {
+			if uint64(f.Number) == number {
+				return parseNumber(f.Value, number, value)
+			}
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func (t *Target) beginAudit(ctx context.Context) {
 	if !asked && (a.due.IsZero() || time.Now().Before(a.due)) || a.running != nil || t.Resnapshots.running != nil {
 		return
 	}
-	if t.position.rv < a.head {
+	if t.position.resume() < a.head { // of the revision at the position the watch may have more to bring
 		t.liveness.progress.Expect(t.position.rv, a.head)
 		return
 	}

@@ -183,9 +183,7 @@ type owner struct {
 	path string
 }
 
-// rotated is the name of an older file of a file sink, as [file] describes them.
-//
-// [file]: https://pkg.go.dev/github.com/informd/informd/pkg/sink/file
+// rotated is the name of an older file of a file sink, as docs/sinks/file.md describes them.
 var rotated = regexp.MustCompile(`^(.+)\.(?:[0-9]+(?:\.(?:gz|zst))?|compressing)$`)
 
 // checkRotated refuses a sink that writes to an older file of a file sink: each rotation would

@@ -87,8 +87,11 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	var done sinkChange
 	if err == nil && p != nil {
-		if done, err = p.change(ctx, d, next); errors.Is(err, errLeaving) {
+		done, err = p.change(ctx, d, next)
+		if errors.Is(err, errLeaving) {
 			repair = "informd tries again; after a restart the file is used"
+		} else if _, mistake := errors.AsType[config.Errors](err); !mistake { // as of a journal out of reach
+			repair = "informd tries again"
 		}
 	}
 	r.note(seen, err)

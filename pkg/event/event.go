@@ -95,7 +95,8 @@ type Event struct {
 	//	<uid>:deleted                              deleted
 	//	<uid>:<resourceVersion>:<op>:<revision>    left, entered: by the change of this revision
 	//	<target>:<resourceVersion>:<op>            begin, synced
-	//	<target>:<from>-<to>:gap                   gap
+	//	<target>:<from>-<to>:gap                   gap; of one sink <sink>:<from>-<to>:trimmed and
+	//	                                           <sink>:<milliseconds since 1970>:destination
 	//	<target>:<microseconds since 1970>:state   state
 	//
 	// ":r<run>" and ":e<epoch>" follow if they are not 0: see [ParseID].

@@ -153,7 +153,7 @@ func TestCloudEventsRules(t *testing.T) {
 func TestFormatTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", -7200))
 	if got := form.Time(at); got != "2026-01-02T05:04:05.000006Z" {
-		t.Errorf("FormatTime = %s", got)
+		t.Errorf("Time = %s", got)
 	}
 }
 

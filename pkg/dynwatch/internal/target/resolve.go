@@ -103,7 +103,7 @@ func (t *Target) resolve(ctx context.Context) error {
 // finds; one that watches moves on if it is to be watched in another version. The
 // revisions of an object are the same in all its versions, so the cursor stays.
 
-// lookPatience bounds one look of a target whose watch is open: meanwhile nothing
+// lookPatience is what one look of a target whose watch is open may take: meanwhile nothing
 // is read from it.
 const lookPatience = 5 * time.Second
 

@@ -153,10 +153,10 @@ func overTCP(server config.Admin) (client, error) {
 }
 
 // errNotRunning says that no informd answers at the address of the admin server.
-var errNotRunning = errors.New("is it running with this config? --server names another address")
+var errNotRunning = errors.New("start it with informd run and this config, or name another address with --server")
 
 func notRunning(err error) error {
-	return fmt.Errorf("ask the running informd: %w (%w)", err, errNotRunning)
+	return fmt.Errorf("no informd answers: %w (%w)", err, errNotRunning)
 }
 
 // do sends a request and hands the body of a good answer to read.
@@ -174,8 +174,10 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok && c.socket {
-			err = failed.Err // without an URL that no user knows
+		if failed, ok := errors.AsType[*url.Error](err); ok { // without a query that no user knows
+			if err = failed.Err; !c.socket {
+				err = fmt.Errorf("%s: %w", c.base, err)
+			}
 		}
 		if c.closed != nil {
 			err = fmt.Errorf("%w; %w", c.closed, err)

@@ -69,7 +69,7 @@ func Preview(ctx context.Context, options Options, wanted []Resource, c Change) 
 		return nil, fmt.Errorf("preview: read the object: %w", err)
 	}
 	p := &WatchPreview{Entry: -1}
-	var choice verdict
+	var choice outcome
 	for i, r := range wanted {
 		v, err := set.judge(wanted[:i], r, &c, now)
 		if err != nil {
@@ -126,7 +126,7 @@ const nowhere = "http://preview.invalid"
 
 // rehearse has a target that is not running handle the change, and returns what it
 // appends, or why it appends nothing.
-func rehearse(ctx context.Context, o Options, v verdict, c *Change, namespaced bool) (events []event.Event, silence string, err error) {
+func rehearse(ctx context.Context, o Options, v outcome, c *Change, namespaced bool) (events []event.Event, silence string, err error) {
 	log := new(rehearsal)
 	m, err := New(Options{
 		Cluster: o.Cluster, RedactionKey: o.RedactionKey, PlainAnnotations: o.PlainAnnotations,

@@ -30,8 +30,8 @@ func selectableOf(raw []byte) (s selectable, err error) {
 	return s, err
 }
 
-// verdict is what an entry makes of a change.
-type verdict struct {
+// outcome is what an entry makes of a change.
+type outcome struct {
 	spec    target.Spec
 	refusal string
 	assumed []string
@@ -39,12 +39,12 @@ type verdict struct {
 	left, entered bool
 }
 
-func refused(format string, args ...any) (verdict, error) {
-	return verdict{refusal: fmt.Sprintf(format, args...)}, nil
+func refused(format string, args ...any) (outcome, error) {
+	return outcome{refusal: fmt.Sprintf(format, args...)}, nil
 }
 
 // judge says what an entry makes of a change, before being the entries ahead of it.
-func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectable) (verdict, error) {
+func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectable) (outcome, error) {
 	one, p := schema.GroupResource{Group: c.Group, Resource: c.Resource}, r.pattern()
 	wild := p.Wild()
 	switch {
@@ -67,7 +67,7 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	if v, bad := r.inNamespace(now.Metadata.Namespace); bad {
 		return v, nil
 	}
-	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
+	v := outcome{spec: r.specFor(one, now.Metadata.Namespace)}
 	if wild {
 		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s", catalog.NameOf(one)))
 	}
@@ -85,10 +85,10 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 
 // inNamespace says whether the names of namespaces keep an entry from taking objects of
 // one; of a cluster-scoped object it is empty.
-func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
+func (r Resource) inNamespace(namespace string) (v outcome, bad bool) {
 	switch {
 	case len(r.Namespaces) == 0 && !r.patterned():
-		return verdict{}, false
+		return outcome{}, false
 	case namespace == "":
 		v.refusal = "the entry is for namespaced objects, and the object has no metadata.namespace"
 		return v, true
@@ -99,7 +99,7 @@ func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
 		v.refusal = fmt.Sprintf("namespace %s does not match (namespaces: %s)", namespace, namespacesOf(r))
 		return v, true
 	}
-	return verdict{}, false
+	return outcome{}, false
 }
 
 func namespacesOf(r Resource) string {
@@ -122,7 +122,7 @@ func (r Resource) specFor(one schema.GroupResource, namespace string) target.Spe
 }
 
 // selects evaluates the selectors on the object, and on that before.
-func (v *verdict) selects(r Resource, c *Change, now selectable) error {
+func (v *outcome) selects(r Resource, c *Change, now selectable) error {
 	is, unknown, err := r.selected(now)
 	if err != nil {
 		return err

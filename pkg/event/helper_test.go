@@ -65,11 +65,11 @@ func samples() []event.Event {
 	left, entered := deployment(event.Left), deployment(event.Entered)
 	left.ID = form.SelectionID(left.UID, 12345, event.Left, 12345, 0)
 	entered.ID, entered.Epoch = form.SelectionID(entered.UID, 12345, event.Entered, 12400, 2), 2
-	anew, redelivered := deployment(event.Snapshot), deployment(event.Modified)
-	anew.PrevResourceVersion, anew.Replay = anew.ResourceVersion, true
-	anew.ID, anew.Epoch = form.ObjectID(anew.UID, 12345, 2), 2
+	repeated, redelivered := deployment(event.Snapshot), deployment(event.Modified)
+	repeated.PrevResourceVersion, repeated.Replay = repeated.ResourceVersion, true
+	repeated.ID, repeated.Epoch = form.ObjectID(repeated.UID, 12345, 2), 2
 	snapshot.SetRun(1795170000000)
-	anew.SetRun(1795170000123)
+	repeated.SetRun(1795170000123)
 	redelivered.SetRun(1795170000456)
 
 	control := event.Event{
@@ -89,7 +89,7 @@ func samples() []event.Event {
 	}
 	return []event.Event{
 		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, begin, synced, gap, state, trimmed,
-		anew, redelivered,
+		repeated, redelivered,
 	}
 }
 

@@ -71,7 +71,7 @@ func TestSinkThatStaysAway(t *testing.T) {
 	l.want(stays, "added a3")
 }
 
-// TestWithoutSinks: of a journal that nobody reads, as that of a program which needs no more than the last events,
+// TestWithoutSinks: of a journal without readers, as that of a program which needs no more than the last events,
 // history goes all the same. A sink that was there long ago changes nothing.
 func TestWithoutSinks(t *testing.T) {
 	l := newLogTest(t, history(2), func(c *journal.Config) { c.DeletedRetention = time.Nanosecond })

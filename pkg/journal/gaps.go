@@ -22,7 +22,7 @@ func (c *Cursor) KeepGap(e event.Event) {
 	defer c.saving.Unlock()
 	var list []event.Event
 	if kept, ok := c.journal.log.Keys.Get(record.Cursor, name); ok {
-		_ = json.Unmarshal(kept.Value, &list) // a list that cannot be read begins anew
+		_ = json.Unmarshal(kept.Value, &list) // one that cannot be read begins again
 	}
 	if slices.ContainsFunc(list, func(kept event.Event) bool { return kept.ID == e.ID }) {
 		return // read again, as nothing was committed since

@@ -328,7 +328,7 @@ const comeBack = time.Minute
 
 // passed returns the sequence that every open cursor has passed for good, and the one that every
 // sink which may return has. They are not known while no cursor is open that may be soon: one of before, or the
-// first. Of a journal that nobody reads any more all is passed, or it would fill up for good.
+// first. Of a journal without readers all is passed, or it would fill up for good.
 func (j *Journal) passed() (open, all uint64, known bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -56,7 +56,7 @@ func (e *Event) compose() composed {
 	end := len(b)
 	var ends [numberCount]int
 	for i, n := range e.Numbers() {
-		b = appendRevision(b, *n.Value)
+		b = appendRevision(b, *n)
 		ends[i] = len(b)
 	}
 	all := string(b)
@@ -100,14 +100,15 @@ func (e *Event) attributes(add func(header, value string, bare bool)) {
 	text("ce-cluster", e.Cluster)
 	text("ce-op", string(e.Op))
 	add("ce-group", e.Group, false) // "" is the core group's name
-	for _, f := range e.Texts() {
-		if f.Header != "" {
-			text(f.Header, *f.Value)
+	texts := e.Texts()
+	for i, header := range textHeaders() {
+		if header != "" {
+			text(header, *texts[i])
 		}
 	}
-	for i, f := range e.Numbers() {
+	for i, header := range numberHeaders() {
 		if made.numbers[i] != "" {
-			add(f.Header, made.numbers[i], f.Header == "ce-ordinal" || f.Header == "ce-epoch")
+			add(header, made.numbers[i], header == "ce-ordinal" || header == "ce-epoch")
 		}
 	}
 	if e.Gap != nil {

@@ -158,40 +158,33 @@ type Event struct {
 	Unchanged []uint64
 }
 
-// Field is a field of an event that is a text or a number. Header is that of binary mode, empty for what is written in
-// another way. Number is that of the field in the records of package journal: it stays, and 10 to 15 are taken.
-type Field[T string | uint64] struct {
-	Number int
-	Header string
-	Value  *T
-}
+const (
+	textCount   = 10
+	numberCount = 5
+)
 
-// Texts are the fields that are texts, but for ID and Op.
-func (e *Event) Texts() [9]Field[string] {
-	return [...]Field[string]{
-		{1, "", &e.Cluster},
-		{2, "", &e.Target},
-		{3, "", &e.Group},
-		{4, "ce-version", &e.Version},
-		{5, "ce-resource", &e.Resource},
-		{6, "ce-kind", &e.Kind},
-		{7, "ce-namespace", &e.Namespace},
-		{8, "ce-name", &e.Name},
-		{9, "ce-uid", &e.UID},
+// Texts are the fields that are texts. The index of one is its number in the records of the journal, and stays:
+// 10 to 15 and from 20 on are taken by other fields, and have nil here.
+func (e *Event) Texts() [textCount]*string {
+	return [...]*string{
+		1: &e.Cluster, 2: &e.Target, 3: &e.Group,
+		4: &e.Version, 5: &e.Resource, 6: &e.Kind, 7: &e.Namespace, 8: &e.Name, 9: &e.UID,
 	}
 }
 
-const numberCount = 5
+// textHeaders are the headers of Texts, empty for those that are written in another way.
+func textHeaders() [textCount]string {
+	return [...]string{4: "ce-version", 5: "ce-resource", 6: "ce-kind", 7: "ce-namespace", 8: "ce-name", 9: "ce-uid"}
+}
 
-// Numbers are the fields that are numbers.
-func (e *Event) Numbers() [numberCount]Field[uint64] {
-	return [...]Field[uint64]{
-		{20, "ce-resourceversion", &e.ResourceVersion},
-		{21, "ce-prevresourceversion", &e.PrevResourceVersion},
-		{22, "ce-ordinal", &e.Ordinal},
-		{23, "ce-epoch", &e.Epoch},
-		{24, "ce-run", &e.Run},
-	}
+// Numbers are the fields that are numbers. The journal keeps their order: a new one comes last.
+func (e *Event) Numbers() [numberCount]*uint64 {
+	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
+}
+
+// numberHeaders are the headers of Numbers.
+func numberHeaders() [numberCount]string {
+	return [...]string{"ce-resourceversion", "ce-prevresourceversion", "ce-ordinal", "ce-epoch", "ce-run"}
 }
 
 // Key names the object regardless of its UID, or the target of a control event. Events

@@ -28,13 +28,14 @@ func ParseHeaders(header func(name string) string) (Event, error) {
 		Target:  p.text("ce-subject"),
 		Group:   p.text("ce-group"),
 	}
-	for _, f := range e.Texts() {
-		if f.Header != "" {
-			*f.Value = p.text(f.Header)
+	texts, numbers := e.Texts(), e.Numbers()
+	for i, header := range textHeaders() {
+		if header != "" {
+			*texts[i] = p.text(header)
 		}
 	}
-	for _, f := range e.Numbers() {
-		*f.Value = p.number(f.Header)
+	for i, header := range numberHeaders() {
+		*numbers[i] = p.number(header)
 	}
 	e.Replay = p.text("ce-replay") == "true"
 	if e.ID == "" || p.text("ce-type") != e.Type() {

@@ -20,22 +20,25 @@ const (
 	fieldGap       // JSON
 	fieldUnchanged // 8 bytes for each filter, also if there are none
 
-	lastShared = 7 // the last one of Texts that many events share: the namespace
+	firstNumber = 20 // the first one of Numbers
+	lastShared  = 7  // the last one of Texts that many events share: the namespace
 )
 
 // AppendEvent appends the head of an event that is appended at a time in microseconds.
 func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
-	for _, text := range e.Texts() {
-		dst = appendText(dst, byte(text.Number), *text.Value)
+	for number, text := range e.Texts() {
+		if text != nil {
+			dst = appendText(dst, byte(number), *text)
+		}
 	}
 	dst = appendText(dst, fieldID, e.ID)
 	dst = appendText(dst, fieldOp, string(e.Op))
 	if observed := e.Time.UnixMicro(); observed != at {
 		dst = appendNumber(dst, fieldTime, uint64(observed))
 	}
-	for _, number := range e.Numbers() {
-		if *number.Value != 0 {
-			dst = appendNumber(dst, byte(number.Number), *number.Value)
+	for i, number := range e.Numbers() {
+		if *number != 0 {
+			dst = appendNumber(dst, byte(firstNumber+i), *number)
 		}
 	}
 	if e.Replay {
@@ -160,7 +163,7 @@ func nextField(head []byte) (number uint64, value, rest []byte, err error) {
 }
 
 // setField sets a field of an event, which has these texts and numbers.
-func setField(e *event.Event, texts []event.Field[string], numbers []event.Field[uint64], number uint64, value []byte, shared *Strings) error {
+func setField(e *event.Event, texts []*string, numbers []*uint64, number uint64, value []byte, shared *Strings) error {
 	switch number {
 	case fieldID:
 		e.ID = string(value)
@@ -186,20 +189,15 @@ func setField(e *event.Event, texts []event.Field[string], numbers []event.Field
 		for ; len(value) > 0; value = value[8:] {
 			e.Unchanged = append(e.Unchanged, binary.LittleEndian.Uint64(value))
 		}
-	default: // one of a later version is in neither list
-		for _, f := range texts {
-			switch {
-			case uint64(f.Number) != number:
-			case number <= lastShared:
-				*f.Value = shared.of(value)
-			default:
-				*f.Value = string(value)
-			}
-		}
-		for _, f := range numbers {
-			if uint64(f.Number) == number {
-				return parseNumber(f.Value, number, value)
-			}
+	default:
+		switch i := number - firstNumber; {
+		case i < uint64(len(numbers)):
+			return parseNumber(numbers[i], number, value) //nolint:gosec // G602: the line above bounds i
+		case number >= uint64(len(texts)) || texts[number] == nil: // of a later version
+		case number <= lastShared:
+			*texts[number] = shared.of(value)
+		default:
+			*texts[number] = string(value)
 		}
 	}
 	return nil
